@@ -1,0 +1,104 @@
+"""timm's vision transformer as a feature extractor: class-token features after chosen blocks, through the final norm.
+
+Paper, section 4.1 and appendix A2. The network carries its own input normalisation, so a checkpoint is all
+that is needed to turn uint8 pixels into features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import timm
+import torch
+import torch.nn.functional as F
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor, nn
+
+from fscil.config import BackboneConfig
+from fscil.errors import InputError
+
+
+class ViT(nn.Module):
+    """A timm ViT without head; input is uint8 (n, h, w, 3) or float (n, 3, h, w) in 0..1."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, config: BackboneConfig) -> None:
+        super().__init__()
+        self.trunk = _named(config) if config.name else _sized(config)
+        self.image_size = int(self.trunk.patch_embed.img_size[0])
+        self.dim = int(self.trunk.embed_dim)
+        self.depth = len(self.trunk.blocks)
+        self.register_buffer("mean", torch.full((3, 1, 1), 0.5))
+        self.register_buffer("std", torch.full((3, 1, 1), 0.25))
+
+    def measure_pixels(self, images: Tensor) -> None:
+        """Set the input normalisation from uint8 training images (n, h, w, 3)."""
+        # Channel by channel keeps the temporary small; float64 keeps the sum exact enough.
+        for channel in range(3):
+            values = images[..., channel].double() / 255
+            self.mean[channel], self.std[channel] = values.mean(), values.std().clamp(min=1e-3)
+
+    def prepare(self, images: Tensor) -> Tensor:
+        """Pixels as the trunk wants them: float, channels first, resized, normalised."""
+        if images.dtype == torch.uint8:
+            images = images.permute(0, 3, 1, 2).to(self.mean.dtype) / 255
+        if images.shape[-1] != self.image_size or images.shape[-2] != self.image_size:
+            images = F.interpolate(images, (self.image_size, self.image_size), mode="bicubic", align_corners=False)
+        return (images - self.mean) / self.std
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Final features (n, dim)."""
+        return self.trunk.forward_head(self.trunk.forward_features(self.prepare(images)), pre_logits=True)
+
+    def forward_layers(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
+        """Final features, and the class token after each of `blocks` (1-based) through the final norm."""
+        for block in blocks:
+            if not 1 <= block <= self.depth:
+                raise InputError(f"Block {block} does not exist: the network has blocks 1 to {self.depth}.")
+        if not blocks:
+            return self(images), {}
+        final, tokens = self.trunk.forward_intermediates(
+            self.prepare(images),
+            indices=[block - 1 for block in blocks],
+            norm=True,
+            return_prefix_tokens=True,
+            output_fmt="NLC",
+        )
+        layers = {}
+        for block, (patches, prefix) in zip(sorted(blocks), tokens, strict=True):
+            has_class_token = self.trunk.num_prefix_tokens > 0
+            layers[block] = prefix[:, 0] if has_class_token else patches.mean(1)
+        return self.trunk.forward_head(final, pre_logits=True), layers
+
+
+def _sized(config: BackboneConfig) -> VisionTransformer:
+    if config.image_size % config.patch_size:
+        raise InputError(f"backbone.image_size {config.image_size} is not a multiple of backbone.patch_size {config.patch_size}.")
+    if config.embed_dim % config.num_heads:
+        raise InputError(f"backbone.embed_dim {config.embed_dim} is not a multiple of backbone.num_heads {config.num_heads}.")
+    return VisionTransformer(
+        img_size=config.image_size,
+        patch_size=config.patch_size,
+        embed_dim=config.embed_dim,
+        depth=config.depth,
+        num_heads=config.num_heads,
+        mlp_ratio=config.mlp_ratio,
+        drop_path_rate=config.drop_path,
+        num_classes=0,
+    )
+
+
+def _named(config: BackboneConfig) -> VisionTransformer:
+    try:
+        trunk = timm.create_model(
+            config.name, pretrained=config.pretrained, num_classes=0, drop_path_rate=config.drop_path
+        )
+    except RuntimeError as error:
+        raise InputError(f"timm cannot build '{config.name}': {error}. `timm.list_models('vit*')` names its ViTs.") from None
+    except Exception as error:  # timm raises many kinds when weights cannot be fetched
+        raise InputError(f"The weights of '{config.name}' could not be loaded ({type(error).__name__}); check the network or set backbone.pretrained=false.") from error
+    if not isinstance(trunk, VisionTransformer):
+        raise InputError(f"'{config.name}' is not a vision transformer of timm; choose one of timm.list_models('vit*').")
+    return trunk

@@ -1,0 +1,142 @@
+"""Augmentation of a whole batch at once, on the device, with one draw of parameters per sample.
+
+Written by hand because torchvision's v2 transforms draw one set of parameters per batch. All geometry of a
+sample folds into one 2x3 matrix and one resampling; colour and noise are elementwise.
+
+Parameters are drawn from a generator that the caller seeds by step, for the global batch: a process of a
+distributed run draws them all and takes its slice, so that one process and many see the same images.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fscil.config import AugmentConfig
+
+
+@dataclass(frozen=True)
+class Mixed:
+    """A batch whose images may be mixtures: image = share of `labels`, rest of `others`."""
+
+    images: Tensor  # (n, 3, h, w) float in 0..1
+    labels: Tensor  # (n,)
+    others: Tensor  # (n,) label of the image mixed in
+    share: Tensor  # (n,) weight of `labels`
+
+
+class Augment:
+    """Draws parameters for `batch` samples and applies those of this process's slice."""
+
+    def __init__(self, config: AugmentConfig, batch: int, device: torch.device, rank: int = 0, world: int = 1) -> None:
+        if batch % (2 * world):
+            raise ValueError("The batch must split into pairs on every process.")
+        self.config, self.batch, self.device = config, batch, device
+        per = batch // world
+        self.slice = slice(rank * per, (rank + 1) * per)
+        self.generator = torch.Generator(device=device)
+
+    def __call__(self, images: Tensor, labels: Tensor, seed: int) -> Mixed:
+        """`images` is this process's slice of the batch, uint8 (n, h, w, 3)."""
+        self.generator.manual_seed(seed)
+        x = images.permute(0, 3, 1, 2).float() / 255
+        x = self._erase(self._colour(self._warp(x)))
+        return self._mix(x, labels)
+
+    def _uniform(self, low: float, high: float, *shape: int) -> Tensor:
+        drawn = torch.rand(self.batch, *shape, generator=self.generator, device=self.device)
+        return drawn[self.slice] * (high - low) + low
+
+    def _chance(self, probability: float) -> Tensor:
+        return self._uniform(0, 1) < probability
+
+    def _warp(self, x: Tensor) -> Tensor:
+        c = self.config
+        if not (c.crop_scale < 1 or c.flip or c.rotate or c.translate or c.scale or c.shear):
+            return x
+        angle = self._uniform(-c.rotate, c.rotate) * (math.pi / 180)
+        shear = self._uniform(-c.shear, c.shear)
+        zoom = 1 + self._uniform(-c.scale, c.scale, 2)
+        shift = self._uniform(-c.translate, c.translate, 2) * 2
+        # A random resized crop is a zoom by the crop's side and a shift inside what is left over.
+        area = self._uniform(c.crop_scale, 1)
+        ratio = torch.exp(self._uniform(-1, 1) * (math.log(4 / 3) if c.crop_scale < 1 else 0.0))
+        crop = torch.stack([(area * ratio).sqrt(), (area / ratio).sqrt()], 1).clamp(max=1)
+        shift = shift + self._uniform(-1, 1, 2) * (1 - crop)
+        sign = torch.where(self._chance(c.flip), -1.0, 1.0)
+        cos, sin = angle.cos(), angle.sin()
+        side = crop * zoom
+        rows = [
+            torch.stack([side[:, 0] * sign * cos, side[:, 0] * (shear - sin), shift[:, 0]], 1),
+            torch.stack([side[:, 1] * sign * sin, side[:, 1] * cos, shift[:, 1]], 1),
+        ]
+        grid = F.affine_grid(torch.stack(rows, 1), list(x.shape), align_corners=False)
+        return F.grid_sample(x, grid, mode="bilinear", padding_mode="border", align_corners=False)
+
+    def _colour(self, x: Tensor) -> Tensor:
+        c = self.config
+        if c.brightness:
+            x = x * self._uniform(1 - c.brightness, 1 + c.brightness)[:, None, None, None]
+        if c.contrast:
+            middle = x.mean((1, 2, 3), keepdim=True)
+            x = middle + (x - middle) * self._uniform(1 - c.contrast, 1 + c.contrast)[:, None, None, None]
+        if c.saturation:
+            grey = x.mean(1, keepdim=True)
+            x = grey + (x - grey) * self._uniform(1 - c.saturation, 1 + c.saturation)[:, None, None, None]
+        if c.noise:
+            full = torch.randn(self.batch, *x.shape[1:], generator=self.generator, device=self.device)
+            x = x + full[self.slice] * self._uniform(0, c.noise)[:, None, None, None]
+        return x.clamp(0, 1) if (c.brightness or c.contrast or c.saturation or c.noise) else x
+
+    def _erase(self, x: Tensor) -> Tensor:
+        if not self.config.erase:
+            return x
+        inside = self._rectangle(x, self._uniform(0.02, 0.33)) & self._chance(self.config.erase)[:, None, None]
+        return torch.where(inside[:, None], x.mean((1, 2, 3), keepdim=True), x)
+
+    def _mix(self, x: Tensor, labels: Tensor) -> Mixed:
+        c = self.config
+        ones = torch.ones(len(x), device=x.device)
+        if not (c.mixup or c.cutmix):
+            return Mixed(x, labels, labels, ones)
+        # Neighbours are mixed with each other: the batch is in random order already, and a pair never
+        # straddles two processes.
+        partner = x.unflatten(0, (-1, 2)).flip(1).flatten(0, 1)
+        others = labels.unflatten(0, (-1, 2)).flip(1).flatten()
+        share_mixup, share_cutmix = self._beta(c.mixup), self._beta(c.cutmix)
+        use_cutmix = self._chance(0.5 if c.mixup and c.cutmix else float(c.cutmix > 0))
+        hole = self._rectangle(x, 1 - share_cutmix)
+        share_cutmix = 1 - hole.float().mean((1, 2))  # the rectangle may be cut off by the border
+        weight = torch.where(use_cutmix[:, None, None], (~hole).float(), share_mixup[:, None, None])
+        share = torch.where(use_cutmix, share_cutmix, share_mixup)
+        mixing = self._chance(c.mix_prob)
+        weight = torch.where(mixing[:, None, None], weight, torch.ones_like(weight))[:, None]
+        return Mixed(weight * x + (1 - weight) * partner, labels, others, torch.where(mixing, share, ones))
+
+    def _beta(self, alpha: float) -> Tensor:
+        """Beta(alpha, alpha) by Johnk's method on uniforms, so that it follows the generator on every device."""
+        if not alpha:
+            return torch.ones(self.slice.stop - self.slice.start, device=self.device)
+        if alpha == 1.0:
+            return self._uniform(0, 1)
+        tries = 16  # accepted with probability > 1/2 each for alpha <= 1, so one of 16 practically always is
+        u = self._uniform(0, 1, tries).clamp(min=1e-9) ** (1 / alpha)
+        v = self._uniform(0, 1, tries).clamp(min=1e-9) ** (1 / alpha)
+        first = ((u + v) <= 1).float().argmax(1, keepdim=True)
+        u, v = u.gather(1, first)[:, 0], v.gather(1, first)[:, 0]
+        return u / (u + v)
+
+    def _rectangle(self, x: Tensor, area: Tensor) -> Tensor:
+        """A mask (n, h, w) of one rectangle per sample that covers `area` of the image before clipping."""
+        height, width = x.shape[-2:]
+        half = area.sqrt() / 2
+        centre = self._uniform(0, 1, 2)
+        rows = (torch.arange(height, device=x.device) + 0.5) / height
+        columns = (torch.arange(width, device=x.device) + 0.5) / width
+        in_rows = (rows - centre[:, :1]).abs() <= half[:, None]
+        in_columns = (columns - centre[:, 1:]).abs() <= half[:, None]
+        return in_rows[:, :, None] & in_columns[:, None, :]

@@ -1,0 +1,40 @@
+"""Batches of a session that lives on the device as one uint8 tensor: no loader, no workers, no copies per step."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from fscil.data.session import Session
+from fscil.errors import InputError
+
+
+class Batches:
+    """The same shuffled batches for every process; each takes its slice. A step's batch depends on (seed, step) only."""
+
+    def __init__(
+        self, session: Session, batch_size: int, seed: int, device: torch.device, rank: int = 0, world: int = 1
+    ) -> None:
+        if session.images is None:
+            raise ValueError("A session without images cannot be batched.")
+        # Whole batches only: static shapes, and pairs for mixing on every process.
+        usable = min(batch_size, len(session))
+        self.batch_size = usable - usable % (2 * world)
+        if self.batch_size < 2 * world:
+            raise InputError(f"The base session has {len(session)} images, too few for {world} processes; lower devices.")
+        self.images, self.labels = session.images.to(device), session.labels.to(device)
+        self.steps_per_epoch = len(session) // self.batch_size
+        self.seed, self.device = seed, device
+        per = self.batch_size // world
+        self.slice = slice(rank * per, (rank + 1) * per)
+        self._epoch, self._order = -1, torch.empty(0)
+
+    def at(self, step: int) -> tuple[Tensor, Tensor]:
+        """This process's images (uint8) and labels of a global step."""
+        epoch, position = divmod(step, self.steps_per_epoch)
+        if epoch != self._epoch:
+            generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
+            self._order = torch.randperm(len(self.labels), generator=generator).to(self.device)
+            self._epoch = epoch
+        rows = self._order[position * self.batch_size : (position + 1) * self.batch_size][self.slice]
+        return self.images[rows], self.labels[rows]

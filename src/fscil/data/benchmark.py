@@ -1,0 +1,136 @@
+"""A benchmark: a data set cut into one base session and several few-shot sessions.
+
+Training code receives `Session` objects, which hold their own images only. Test images leave this module
+only as an `Exam`, which the protocol asks for and no learning code may import (a test checks the imports).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fscil.config import DataConfig
+from fscil.data.dataset import Dataset, ImageSet
+from fscil.data.session import Session
+from fscil.errors import InputError
+
+
+@dataclass(frozen=True)
+class Exam:
+    """Test images of one session's classes, with labels counted through the class order."""
+
+    index: int
+    images: Tensor
+    labels: Tensor
+
+
+class Benchmark:
+    """(class order, base count, way, shot, shot seed) over a data set."""
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        config: DataConfig,
+        shots_seed: int = 0,
+        shot_lists: Sequence[np.ndarray] | None = None,
+    ) -> None:
+        self.name = dataset.name
+        self.base, self.way, self.shot, self.shots_seed = config.base, config.way, config.shot, shots_seed
+        self.novel_sessions = _count_sessions(dataset, config)
+        order = np.arange(len(dataset.class_names))
+        if config.order_seed >= 0:
+            order = np.random.default_rng(config.order_seed).permutation(order)
+        self.order = order[: self.base + self.way * self.novel_sessions]
+        self.class_names = tuple(dataset.class_names[c] for c in self.order)
+        self._dataset, self._config, self._shot_lists = dataset, config, shot_lists
+        self._check_counts()
+
+    def draw(self, shots_seed: int) -> Benchmark:
+        """The same benchmark with other shots."""
+        return Benchmark(self._dataset, self._config, shots_seed, self._shot_lists)
+
+    @property
+    def classes(self) -> tuple[int, ...]:
+        """Classes per session, base first."""
+        return (self.base, *[self.way] * self.novel_sessions)
+
+    def class_range(self, index: int) -> range:
+        first = 0 if index == 0 else self.base + self.way * (index - 1)
+        return range(first, first + self.classes[index])
+
+    def session(self, index: int) -> Session:
+        """Session 0 has all training images of the base classes, a later one `shot` images per class."""
+        if not 0 <= index <= self.novel_sessions:
+            raise IndexError(f"Session {index} does not exist; there are {self.novel_sessions + 1}.")
+        train, rows, labels = self._dataset.train, [], []
+        for label in self.class_range(index):
+            members = np.flatnonzero(train.labels == self.order[label])
+            if index > 0:
+                members = self._shots(index, int(self.order[label]), members)
+            rows.append(members)
+            labels.append(np.full(len(members), label, dtype=np.int64))
+        chosen, counted = np.concatenate(rows), np.concatenate(labels)
+        if index > 0 and self._shot_lists is None:
+            assert len(chosen) == self.way * self.shot
+        return Session(index, self.class_range(index), _copy(train, chosen), torch.from_numpy(counted))
+
+    def exam(self, index: int) -> Exam:
+        """Every test image of the classes of session `index`."""
+        test, wanted = self._dataset.test, self.class_range(index)
+        rows = [np.flatnonzero(test.labels == self.order[label]) for label in wanted]
+        labels = np.repeat(np.array(wanted, dtype=np.int64), [len(r) for r in rows])
+        return Exam(index, _copy(test, np.concatenate(rows)), torch.from_numpy(labels))
+
+    def fingerprint(self) -> str:
+        """Names the base session's content, so that a checkpoint is not taken for another benchmark's."""
+        base = self.session(0)
+        assert base.images is not None
+        digest = hashlib.sha256(base.images.numpy().tobytes())
+        digest.update(base.labels.numpy().tobytes())
+        return digest.hexdigest()[:16]
+
+    def _shots(self, index: int, class_id: int, members: np.ndarray) -> np.ndarray:
+        if self._shot_lists is not None:
+            return np.intersect1d(self._shot_lists[index - 1], members)
+        # Seeded by class, so that a class gets the same shots whatever the order or the way.
+        rng = np.random.default_rng([self.shots_seed, class_id])
+        return np.sort(rng.choice(members, self.shot, replace=False))
+
+    def _check_counts(self) -> None:
+        dataset = self._dataset
+        for label, class_id in enumerate(self.order[self.base :], start=self.base):
+            if self._shot_lists is not None:
+                have = len(self._shots((label - self.base) // self.way + 1, int(class_id), np.flatnonzero(dataset.train.labels == class_id)))
+                if have == 0:
+                    raise InputError(f"The session lists hold no image of class '{dataset.class_names[class_id]}'; check that they belong to {self.name}.")
+                continue
+            have = int((dataset.train.labels == class_id).sum())
+            if have < self.shot:
+                raise InputError(
+                    f"Class '{dataset.class_names[class_id]}' of {self.name} has {have} training images, fewer than the "
+                    f"{self.shot} shots; add images, drop the class or lower data.shot."
+                )
+
+
+def _count_sessions(dataset: Dataset, config: DataConfig) -> int:
+    base, way, shot, sessions = config.base, config.way, config.shot, config.sessions
+    if base < 2 or way < 1 or shot < 1 or sessions < 0:
+        raise InputError(f"A benchmark needs base >= 2, way >= 1, shot >= 1; got base {base}, way {way}, shot {shot}.")
+    total = len(dataset.class_names)
+    possible = (total - base) // way
+    if possible < 1 or sessions > possible:
+        wanted = f"{sessions} sessions" if sessions else "one session"
+        raise InputError(
+            f"Data set {dataset.name} has {total} classes, too few for {base} base classes and {wanted} of {way}; "
+            f"lower data.base, data.way or data.sessions."
+        )
+    return sessions or possible
+
+
+def _copy(part: ImageSet, rows: np.ndarray) -> Tensor:
+    return torch.from_numpy(np.ascontiguousarray(part.images[rows]))

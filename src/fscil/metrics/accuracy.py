@@ -1,0 +1,80 @@
+"""Accuracies over all, base and novel classes, in percent (paper section 3.1).
+
+Sessions are counted from 0 here: session 0 is the base session, which the paper calls task 1.
+"""
+
+from __future__ import annotations
+
+from statistics import fmean
+
+import numpy as np
+
+from fscil.errors import InputError
+from fscil.matrix import AccuracyMatrix
+from fscil.metrics.averages import mean_defined
+
+
+def aacc_per_session(matrix: AccuracyMatrix) -> list[float]:
+    """aAcc_i, eq. 1: images classified correctly over all images tested, for the classes seen so far.
+
+    Weighted by test images where the matrix knows them, else by classes (eq. 3), which is the same number as long
+    as every class has equally many test images (CIFAR-100 and miniImageNet, not CUB-200).
+    """
+    weights = _pooling_weights(matrix)
+    return [float(np.average(matrix.values[i, : i + 1], weights=weights[: i + 1])) for i in range(matrix.sessions)]
+
+
+def aacc(matrix: AccuracyMatrix) -> float:
+    """aAcc, eq. 1: the mean of aAcc_i over all sessions."""
+    return fmean(aacc_per_session(matrix))
+
+
+def lacc(matrix: AccuracyMatrix) -> float:
+    """lAcc = aAcc of the last session."""
+    return aacc_per_session(matrix)[-1]
+
+
+def tacc_per_session(matrix: AccuracyMatrix) -> list[float]:
+    """tAcc_i, eq. 2: the mean over sessions seen so far, each with equal weight whatever its number of classes."""
+    return [fmean(matrix.values[i, : i + 1].tolist()) for i in range(matrix.sessions)]
+
+
+def tacc(matrix: AccuracyMatrix) -> float:
+    """tAcc, eq. 2: the mean of tAcc_i over all sessions."""
+    return fmean(tacc_per_session(matrix))
+
+
+def base_acc_per_session(matrix: AccuracyMatrix) -> list[float]:
+    """A_i^1: accuracy on the base classes after each session, among all classes seen (joint label space)."""
+    return [float(value) for value in matrix.values[:, 0]]
+
+
+def base_acc(matrix: AccuracyMatrix) -> float:
+    """The mean base accuracy over all sessions, the base session included."""
+    return fmean(base_acc_per_session(matrix))
+
+
+def novel_acc_per_session(matrix: AccuracyMatrix) -> list[float | None]:
+    """A_i^novel of eq. A2: mean accuracy on all novel classes seen so far; None in the base session, which has none.
+
+    Every class weighs the same. The paper lets every novel session weigh the same: equal when the way is constant.
+    """
+    classes = matrix.classes
+    novel = [
+        float(np.average(matrix.values[i, 1 : i + 1], weights=classes[1 : i + 1])) for i in range(1, matrix.sessions)
+    ]
+    return [None, *novel]
+
+
+def novel_acc(matrix: AccuracyMatrix) -> float | None:
+    """The mean novel accuracy over the incremental sessions; None for a matrix of the base session alone."""
+    return mean_defined(novel_acc_per_session(matrix))
+
+
+def _pooling_weights(matrix: AccuracyMatrix) -> tuple[int, ...]:
+    if matrix.test_counts and min(matrix.test_counts) < 1:
+        raise InputError(
+            f"Test counts must be positive; got {list(matrix.test_counts)}: give the test images of each session "
+            f"or leave them out."
+        )
+    return matrix.test_counts or matrix.classes

@@ -1,0 +1,15 @@
+"""Cross-entropy to mixed labels with label smoothing."""
+
+from __future__ import annotations
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from fscil.data.augment import Mixed
+
+
+def mixed_cross_entropy(logits: Tensor, batch: Mixed, smoothing: float = 0.0) -> Tensor:
+    """Mean of share * CE(labels) + (1 - share) * CE(others)."""
+    one = F.cross_entropy(logits, batch.labels, label_smoothing=smoothing, reduction="none")
+    other = F.cross_entropy(logits, batch.others, label_smoothing=smoothing, reduction="none")
+    return (batch.share * one + (1 - batch.share) * other).mean()

@@ -1,0 +1,87 @@
+"""Checkpoints: safetensors files that are whole or absent and carry the config they were made with.
+
+`backbone.safetensors` is what training leaves behind (network and head). `state.safetensors` is what a
+killed training continues from: weights, optimizer, average, step. No pickle anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from fscil.backbones import CosineHead, ViT
+from fscil.config import BackboneConfig, build
+from fscil.errors import InputError
+from fscil.storage import write_atomic
+
+
+class Classifier(nn.Module):
+    """A backbone with its cosine head."""
+
+    def __init__(self, config: BackboneConfig, classes: int, scale: float) -> None:
+        super().__init__()
+        self.backbone = ViT(config)
+        self.head = CosineHead(self.backbone.dim, classes, scale)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.head(self.backbone(images))
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A trained network and where it comes from."""
+
+    classifier: Classifier
+    info: dict[str, Any]  # config, seed, data fingerprint, seconds, memory
+
+    @property
+    def backbone(self) -> ViT:
+        return self.classifier.backbone
+
+
+def save_tensors(path: Path, tensors: dict[str, Tensor], info: dict[str, Any]) -> None:
+    whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_atomic(path, lambda target: save_file(whole, target, metadata={"fscil": json.dumps(info)}))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Tensors and info of a file that `save_tensors` wrote."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            if "fscil" not in metadata:
+                raise InputError(f"{path} was not written by fscil; give a checkpoint of `fscil train`.")
+            return {name: file.get_tensor(name) for name in file.keys()}, json.loads(metadata["fscil"])  # noqa: SIM118
+    except FileNotFoundError:
+        raise InputError(f"The checkpoint {path} does not exist; run `fscil train` first or check the path.") from None
+    except (SafetensorError, OSError, ValueError) as error:
+        raise InputError(f"{path} is not a readable checkpoint ({error}); delete it and train again.") from None
+
+
+def save_classifier(path: Path, classifier: Classifier, info: dict[str, Any]) -> None:
+    save_tensors(path, dict(classifier.state_dict()), info)
+
+
+def load_classifier(path: Path | str, device: torch.device | str = "cpu") -> Checkpoint:
+    """The network of a checkpoint file, or of the folder that holds it, in eval mode."""
+    path = Path(path)
+    if path.is_dir():
+        path = path / "backbone.safetensors"
+    tensors, info = read_tensors(path)
+    config = info["config"]
+    classes = len(tensors["head.weight"])
+    classifier = Classifier(
+        build(BackboneConfig, {**config["backbone"], "pretrained": False}), classes, config["train"]["logit_scale"]
+    )
+    try:
+        classifier.load_state_dict(tensors)
+    except RuntimeError as error:
+        raise InputError(f"{path} does not fit its own config: {str(error).splitlines()[0]}") from None
+    return Checkpoint(classifier.to(device).eval().requires_grad_(False), info)

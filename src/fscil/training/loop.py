@@ -1,0 +1,219 @@
+"""Base training: AdamW on the base session, with everything that a step needs derived from (seed, step).
+
+Because batch, augmentation and drop-path randomness are functions of the step, a run that is killed at any
+moment continues from its last state to the same weights as one that never stopped.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning.fabric import Fabric
+from torch import Tensor, nn
+
+from fscil.config import Config, to_dict
+from fscil.data.augment import Augment, Mixed
+from fscil.data.batches import Batches
+from fscil.data.session import Session
+from fscil.hardware import make_fabric, peak_memory_mb
+from fscil.objectives import distillation, mixed_cross_entropy
+from fscil.training.checkpoint import (
+    Checkpoint,
+    Classifier,
+    load_classifier,
+    read_tensors,
+    save_classifier,
+    save_tensors,
+)
+from fscil.training.ema import WeightAverage
+from fscil.training.schedule import learning_rate
+
+Progress = Callable[[int, int], None]  # (steps done, steps in all)
+
+
+def train_base(
+    session: Session,
+    config: Config,
+    folder: Path,
+    *,
+    fingerprint: str = "",
+    resume: bool = False,
+    progress: Progress | None = None,
+) -> Checkpoint:
+    """Train on the base session and leave `backbone.safetensors` in `folder`; returns the trained network."""
+    fabric = make_fabric(config)
+    fabric.launch(_train, session, config, Path(folder), fingerprint, resume, progress if fabric.world_size == 1 else None)
+    return load_classifier(Path(folder))
+
+
+def _train(
+    fabric: Fabric,
+    session: Session,
+    config: Config,
+    folder: Path,
+    fingerprint: str,
+    resume: bool,
+    progress: Progress | None,
+) -> None:
+    trainer = _Trainer(fabric, session, config, folder, fingerprint)
+    if resume:
+        trainer.restore()
+    trainer.run(progress)
+
+
+@dataclass
+class _Trainer:
+    fabric: Fabric
+    session: Session
+    config: Config
+    folder: Path
+    fingerprint: str
+
+    def __post_init__(self) -> None:
+        fabric, train, seed = self.fabric, self.config.train, self.config.seed
+        torch.manual_seed(seed)
+        classes = len(self.session.classes)
+        model = Classifier(self.config.backbone, classes, train.logit_scale)
+        assert self.session.images is not None
+        if not self.config.backbone.pretrained:
+            model.backbone.measure_pixels(self.session.images)
+        self.plain = model
+        optimizer = torch.optim.AdamW(
+            _decay_groups(model, train.weight_decay), lr=train.lr, betas=(0.9, train.beta2), fused=fabric.device.type == "cuda"
+        )
+        if train.compile == "on" or (train.compile == "auto" and fabric.device.type == "cuda"):
+            self.model, self.optimizer = fabric.setup(torch.compile(model), optimizer)
+        else:
+            self.model, self.optimizer = fabric.setup(model, optimizer)
+        rank, world = fabric.global_rank, fabric.world_size
+        self.batches = Batches(self.session, train.batch_size, seed, fabric.device, rank, world)
+        self.augment = Augment(train.augment, self.batches.batch_size, fabric.device, rank, world)
+        self.average = WeightAverage(self.plain, train.ema) if train.ema else None
+        self.teacher = load_classifier(train.teacher, fabric.device).classifier if train.teacher else None
+        self.total = train.epochs * self.batches.steps_per_epoch
+        self.warmup = round(train.warmup_epochs * self.batches.steps_per_epoch)
+        self.losses = torch.zeros(self.total, device=fabric.device)
+        self.done, self.seconds = 0, 0.0
+
+    def run(self, progress: Progress | None) -> None:
+        started = saved = time.monotonic()
+        before = self.seconds
+        for step in range(self.done, self.total):
+            self.losses[step] = self._step(step)
+            self.done = step + 1
+            now = time.monotonic()
+            self.seconds = before + now - started
+            if now - saved > self.config.train.checkpoint_seconds and self.done < self.total:
+                self.save_state()
+                saved = time.monotonic()
+            if progress:
+                progress(self.done, self.total)
+        self._finish()
+
+    def _step(self, step: int) -> Tensor:
+        train = self.config.train
+        rate = learning_rate(step, self.total, self.warmup, train.lr, train.min_lr)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        seed = (self.config.seed * 1_000_003 + step) * 8 + 1
+        torch.manual_seed(seed + self.fabric.global_rank + 1)  # drop path
+        batch = self.augment(*self.batches.at(step), seed)
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self._loss(batch)
+        self.fabric.backward(loss)
+        if train.clip:
+            self.fabric.clip_gradients(self.model, self.optimizer, max_norm=train.clip, error_if_nonfinite=False)
+        self.optimizer.step()
+        if self.average:
+            self.average.update(self.plain, step)
+        return self.fabric.all_reduce(loss.detach(), reduce_op="mean") if self.fabric.world_size > 1 else loss.detach()
+
+    def _loss(self, batch: Mixed) -> Tensor:
+        train = self.config.train
+        logits = self.model(batch.images)
+        if self.teacher is None:
+            return mixed_cross_entropy(logits, batch, train.label_smoothing)
+        with torch.no_grad(), self.fabric.autocast():
+            target = self.teacher(batch.images)
+        loss = train.distill_weight * distillation(logits, target.float(), train.distill, train.temperature)
+        if train.distill_weight < 1:
+            loss = loss + (1 - train.distill_weight) * mixed_cross_entropy(logits, batch, train.label_smoothing)
+        return loss
+
+    def save_state(self) -> None:
+        if not self.fabric.is_global_zero:
+            return
+        tensors = {f"model.{name}": value for name, value in self.plain.state_dict().items()}
+        for number, state in self.optimizer.state_dict()["state"].items():
+            tensors |= {f"optimizer.{number}.{name}": torch.as_tensor(value) for name, value in state.items()}
+        if self.average:
+            tensors |= {f"average.{name}": value for name, value in self.average.state().items()}
+        tensors["losses"] = self.losses
+        save_tensors(self.folder / "state.safetensors", tensors, self._info())
+
+    def restore(self) -> None:
+        """Continue from the last state, if there is one of the same training."""
+        path = self.folder / "state.safetensors"
+        if not path.exists():
+            return
+        tensors, info = read_tensors(path)
+        if not same_training(info, self._info()):
+            return  # another training's leftovers: start afresh and overwrite them
+        self.plain.load_state_dict(_under("model.", tensors))
+        state = self.optimizer.state_dict()
+        for name, value in _under("optimizer.", tensors).items():
+            number, key = name.split(".", 1)
+            state["state"].setdefault(int(number), {})[key] = value
+        self.optimizer.load_state_dict(state)
+        if self.average:
+            self.average.load(_under("average.", tensors))
+        self.losses.copy_(tensors["losses"])
+        self.done, self.seconds = info["step"], info["seconds"]
+
+    def _finish(self) -> None:
+        if not self.fabric.is_global_zero:
+            return
+        if self.average:
+            self.average.copy_to(self.plain)
+        info = {**self._info(), "losses": [round(v, 6) for v in self.losses.tolist()]}
+        save_classifier(self.folder / "backbone.safetensors", self.plain, info)
+        (self.folder / "state.safetensors").unlink(missing_ok=True)
+
+    def _info(self) -> dict[str, Any]:
+        return {
+            "config": to_dict(self.config),
+            "data": self.fingerprint,
+            "step": self.done,
+            "steps": self.total,
+            "seconds": round(self.seconds, 3),
+            "peak_memory_mb": peak_memory_mb(self.fabric.device),
+        }
+
+
+def same_training(info: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two checkpoints come from one training: same data, seed, network and training settings."""
+
+    def identity(document: dict[str, Any]) -> Any:
+        config = document["config"]
+        train = {k: v for k, v in config["train"].items() if k not in ("checkpoint_seconds", "compile")}
+        return document["data"], config["seed"], config["backbone"], train, config["precision"]
+
+    return identity(info) == identity(other)
+
+
+def _decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
+    """Weight decay on matrices only, as usual for ViTs: not on biases, norms, tokens and position embeddings."""
+    matrices, rest = [], []
+    for name, parameter in model.named_parameters():
+        plain = parameter.ndim < 2 or "pos_embed" in name or "cls_token" in name
+        (rest if plain else matrices).append(parameter)
+    return [{"params": matrices, "weight_decay": weight_decay}, {"params": rest, "weight_decay": 0.0}]
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}

@@ -1,0 +1,92 @@
+"""Lazy, Greedy and Greedy-NF against the paper's appendix tables, to the printed digit."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from metric_matrices import greedy, greedy_nf, lazy
+
+from fscil.matrix import AccuracyMatrix
+from fscil.metrics import aacc, aacc_per_session, gacc_curve, gacc_exact, gacc_grid, gacc_grid_per_session, summary
+
+AACC = {
+    "lazy": "85.00 78.46 72.86 68.00 63.75 60.00 56.67 53.68 51.00 | 65.49",
+    "greedy": "85.00 7.69 7.14 6.67 6.25 5.88 5.55 5.26 5.00 | 14.94",
+    "greedy_nf": "85.00 7.69 14.29 20.00 25.00 29.41 33.33 36.84 40.00 | 32.40",
+}
+GACC = {
+    "lazy": "81.46 66.29 57.15 50.61 45.58 41.55 38.22 35.42 33.01 | 49.92",
+    "greedy": "81.46 22.01 16.38 13.49 11.59 10.23 9.17 8.33 7.64 | 20.03",
+    "greedy_nf": "81.46 22.01 32.76 40.46 46.37 51.12 55.03 58.33 61.16 | 49.86",
+}
+MATRICES = {"lazy": lazy(), "greedy": greedy(), "greedy_nf": greedy_nf()}
+
+# The two printed cells that are not the rounded value: (table, metric, session) -> the exact one.
+MISPRINTED = {
+    ("greedy", "aacc", 6): 100 / 18,  # printed 5.55: 5.5555... cut off instead of rounded
+    # printed 10.23: neither rounding nor cutting off 10.2234 gives it
+    ("greedy", "gacc", 5): 100 / 12 * (1 / 10 + sum(1 / (5 + k) for k in range(1, 12)) + 1 / 34),
+}
+
+
+def printed(table: str) -> tuple[list[str], str]:
+    rows, mean = table.split(" | ")
+    return rows.split(), mean
+
+
+@pytest.mark.parametrize("name", MATRICES)
+@pytest.mark.parametrize("metric", ["aacc", "gacc"])
+def test_every_row_prints_as_published(name: str, metric: str) -> None:
+    matrix = MATRICES[name]
+    values = aacc_per_session(matrix) if metric == "aacc" else gacc_grid_per_session(matrix)
+    rows, _ = printed((AACC if metric == "aacc" else GACC)[name])
+    for session, (value, cell) in enumerate(zip(values, rows, strict=True)):
+        exact = MISPRINTED.get((name, metric, session))
+        if exact is None:
+            assert f"{value:.2f}" == cell, (name, metric, session, value)
+        else:
+            assert value == pytest.approx(exact, abs=1e-12)
+            assert f"{value:.2f}" != cell
+            assert value == pytest.approx(float(cell), abs=0.01)
+
+
+@pytest.mark.parametrize("name", MATRICES)
+def test_averages_print_as_published(name: str) -> None:
+    assert f"{aacc(MATRICES[name]):.2f}" == printed(AACC[name])[1]
+    assert f"{gacc_grid(MATRICES[name]):.2f}" == printed(GACC[name])[1]
+
+
+def test_the_paper_itself_contradicts_its_misprinted_gacc() -> None:
+    """After session 5, Greedy-NF knows five novel sessions where Greedy knows one: its gAcc is five times as large."""
+    greedy_cell, nf_cell = (float(printed(GACC[name])[0][5]) for name in ("greedy", "greedy_nf"))
+    assert gacc_grid_per_session(greedy_nf())[5] == pytest.approx(5 * gacc_grid_per_session(greedy())[5])
+    assert abs(nf_cell / 5 - gacc_grid_per_session(greedy())[5]) < 0.001  # 51.12 / 5 = 10.224
+    assert abs(nf_cell / 5 - greedy_cell) > 0.005
+
+
+@pytest.mark.parametrize(("name", "gap"), [("lazy", 0.558), ("greedy", 0.284), ("greedy_nf", 0.200)])
+def test_grid_is_below_exact(name: str, gap: float) -> None:
+    """The two variants must not be mixed up: 85/(2*12*9) = 0.39 of the gap is the base session at alpha = 0."""
+    assert gacc_exact(MATRICES[name]) - gacc_grid(MATRICES[name]) == pytest.approx(gap, abs=0.001)
+
+
+def test_lazy_looks_perfect_to_the_forgetting_metrics() -> None:
+    """Section 3.3: nothing forgotten, so PD is 0 and KR is 1, although nothing was learned."""
+    document = summary(MATRICES["lazy"])
+    assert (document["pd"], document["kr"], document["rpd"], document["forgetting"]) == (0.0, 100.0, 0.0, 0.0)
+    assert document["hacc"] == 0.0
+    assert document["novel"] == 0.0
+
+
+def test_published_curve_averages_to_the_published_gacc() -> None:
+    """Figure 2a with the published value at alpha = 0: its area by the trapezoid rule is the number in the legend."""
+    for matrix in MATRICES.values():
+        curve = gacc_curve(matrix, [k / 12 for k in range(13)], at_zero="published")
+        area = sum((low + high) / 2 for low, high in pairwise(curve)) / 12
+        assert area == pytest.approx(gacc_grid(matrix), abs=1e-10)
+
+
+def test_base_session_of_the_published_grid() -> None:
+    alone = AccuracyMatrix.from_lists([[85.0]], [60])
+    assert gacc_grid_per_session(alone, steps=12) == [pytest.approx(85 * (1 - 1 / 24))]
