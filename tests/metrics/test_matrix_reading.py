@@ -108,6 +108,7 @@ BAD_CSV = {
     "f_1,85,abc\nf_2,80,50\nf_3,78,45,40": "Row 1, column 2 is 'abc', not a number",
     "f_1,85\nf_2,80,50\n78,45,40": "Row 1, column 1 is 'f_1', not a number",
     "85,3,\n80,50,\n78,45,40": "value above the diagonal (row 1, column 2)",
+    "85,3\n80,50\n78,45": "value above the diagonal (row 1, column 2)",  # not a header above a square block
     "85\n80,50\n78,45,40,12": "Row 3 has 4 values, more than the 3 rows; a matrix is square.",
     "85\n80,50": "The matrix has 2 sessions but 3 class counts were given; give one count per session, base first.",
     "0.85\n0.8,0.5\n0.78,0.45,0.4": "look like fractions; multiply by 100 to get percent.",

@@ -42,6 +42,7 @@ class Session:
     images: Tensor | None  # (n, height, width, 3) uint8; None once only features are handed on
     labels: Tensor  # (n,) int64
     view: View | None = None  # features, attached by the protocol
+    head: Tensor | None = None  # base session: the trained classifier's weights (classes, d), attached likewise
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -1,0 +1,24 @@
+"""The methods, by name. Explicit imports fill the registry: adding a method is one file and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fscil.config import build
+from fscil.errors import InputError, nearest
+from fscil.methods.base import Method
+from fscil.methods.prototypes import Prototypes
+from fscil.methods.yourself import YourSelf
+
+REGISTRY: dict[str, type[Method]] = {method.name: method for method in (Prototypes, YourSelf)}
+
+
+def make(name: str, options: Mapping[str, Any] | None = None) -> Method:
+    """A fresh method with its options; unknown names and options are refused."""
+    if name not in REGISTRY:
+        raise InputError(f"There is no method '{name}'; {nearest(name, REGISTRY)}")
+    return build(REGISTRY[name], options or {}, where=f"options.{name}.")
+
+
+__all__ = ["REGISTRY", "Method", "Prototypes", "YourSelf", "make"]

@@ -6,7 +6,7 @@ learned in session i and measured again in the last session n:
     PD = A_n^i - A_i^i          negative when accuracy was lost (the paper's formula, read literally)
     RPD = PD / A_i^i            negative when accuracy was lost
     KR = A_n^i / A_i^i          100 when everything was kept
-    F = max_j A_j^i - min_j A_j^i over sessions j since it was learned; never negative
+    F = max_j A_j^i - min_j A_j^i over sessions j since it was learned; a gain counts like a loss
 
 A task learned with 0 % accuracy has no KR and no RPD (division by zero): None, and left out of the mean.
 """

@@ -25,7 +25,7 @@ class Summary(TypedDict):
     pd: float | None  # mean over tasks but the last; negative: lost
     kr: float | None  # mean over tasks but the last; 100: all kept
     rpd: float | None  # mean over tasks but the last; negative: lost
-    forgetting: float | None  # mean over tasks but the last; 0: nothing lost
+    forgetting: float | None  # mean over tasks but the last; 0: never changed
 
 
 def summary(matrix: AccuracyMatrix, steps: int | None = None) -> Summary:

@@ -1,0 +1,70 @@
+"""What a method is: it learns sessions in order and scores every class seen so far."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fscil.data.session import Session, View
+
+
+@dataclass
+class Method(ABC):
+    """Options are dataclass fields; learned state ends in `_`. A method sees one session at a time and no test data."""
+
+    name: ClassVar[str]
+    title: ClassVar[str]  # as printed in tables
+    paper: ClassVar[str]
+    needs: ClassVar[frozenset[str]] = frozenset()  # of "layers", "images", "backbone": what a session must carry
+
+    @abstractmethod
+    def fit_base(self, session: Session) -> None: ...
+
+    @abstractmethod
+    def fit_novel(self, session: Session) -> None:
+        """Sees this session's shots, nothing else."""
+
+    @abstractmethod
+    def scores(self, view: View) -> Tensor:
+        """(n, classes seen), higher is better."""
+
+    def blocks(self, depth: int) -> tuple[int, ...]:
+        """Blocks (1-based) whose features the method wants, for a network of that depth."""
+        return ()
+
+    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
+        """Called once before the base session."""
+        self.seed_, self.depth_, self.device_ = seed, depth, device
+
+    def options(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything learned, by attribute name: tensors, numbers, and dicts and lists of them."""
+        return {name: value for name, value in vars(self).items() if name.endswith("_")}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)
+
+
+def features(session: Session) -> View:
+    """A session's features; the protocol always attaches them."""
+    if session.view is None:
+        raise ValueError("The session carries no features.")
+    return session.view
+
+
+def class_means(features: Tensor, labels: Tensor, classes: range) -> Tensor:
+    """Mean of the unit features of each class, itself made unit: (classes, d)."""
+    unit = F.normalize(features, dim=-1)
+    sums = torch.zeros(len(classes), features.shape[-1], dtype=features.dtype, device=features.device)
+    sums.index_add_(0, labels - classes.start, unit)
+    return F.normalize(sums, dim=-1)

@@ -1,0 +1,73 @@
+"""Class Gaussians over features, the memory of past sessions (paper, 'Anti-forgetting training').
+
+Base classes have their own covariance. A novel class, with a handful of shots, borrows the mean covariance of
+the most similar base classes. Features of several layers are modelled per layer (as the authors do) or jointly,
+which keeps what the layers of one image have in common.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class ClassGaussians:
+    """Means and covariance factors of all classes seen: `groups` independent Gaussians of width `dim` per class."""
+
+    def __init__(self, top_k: int, jitter: float, base_classes: int) -> None:
+        self.top_k, self.jitter, self.base_classes = top_k, jitter, base_classes
+        self.means = torch.empty(0)  # (classes, groups, dim)
+        self.covariances = torch.empty(0)  # (base classes, groups, dim, dim)
+        self.factors = torch.empty(0)  # (classes, groups, dim, dim), lower triangular
+
+    def fit_base(self, x: Tensor, labels: Tensor) -> None:
+        """`x` is (n, groups, dim); labels count from 0."""
+        count, groups, dim = x.shape
+        means = torch.zeros(self.base_classes, groups, dim, device=x.device)
+        sizes = torch.zeros(self.base_classes, device=x.device).index_add_(0, labels, torch.ones(count, device=x.device))
+        means.index_add_(0, labels, x)
+        means /= sizes[:, None, None]
+        covariances = torch.zeros(self.base_classes, groups, dim, dim, device=x.device)
+        for c in range(self.base_classes):  # one product per class: a batch would need padding
+            centred = (x[labels == c] - means[c]).transpose(0, 1)
+            covariances[c] = centred.transpose(1, 2) @ centred / (sizes[c] - 1).clamp(min=1)
+        self.means, self.covariances = means, covariances
+        self.factors = self._factor(covariances)
+
+    def add_novel(self, means: Tensor) -> None:
+        """New classes with the given means (new, groups, dim) and borrowed covariances."""
+        base = F.normalize(self.means[: self.base_classes], dim=-1)
+        similarity = torch.einsum("ngd,bgd->ngb", F.normalize(means, dim=-1), base)
+        nearest = similarity.topk(min(self.top_k, self.base_classes), dim=-1).indices  # (new, groups, k)
+        groups = torch.arange(means.shape[1], device=means.device)[None, :, None]
+        borrowed = self.covariances[nearest, groups].mean(2)
+        self.means = torch.cat([self.means, means])
+        self.factors = torch.cat([self.factors, self._factor(borrowed)])
+
+    def sample(self, classes: Tensor, per_class: int, generator: torch.Generator) -> Tensor:
+        """(len(classes) * per_class, groups, dim), class by class."""
+        groups, dim = self.means.shape[1:]
+        noise = torch.randn(
+            len(classes), groups, per_class, dim, generator=generator, device=self.means.device
+        )
+        drawn = noise @ self.factors[classes].transpose(-1, -2) + self.means[classes][:, :, None]
+        return drawn.transpose(1, 2).flatten(0, 1)
+
+    def state(self) -> dict[str, Tensor]:
+        return {"means": self.means, "covariances": self.covariances, "factors": self.factors}
+
+    def load(self, state: dict[str, Tensor]) -> None:
+        self.means, self.covariances, self.factors = state["means"], state["covariances"], state["factors"]
+
+    def _factor(self, covariances: Tensor) -> Tensor:
+        """Cholesky factors; the jitter grows until the (possibly rank-deficient) covariance can be factored."""
+        identity = torch.eye(covariances.shape[-1], device=covariances.device)
+        jitter = self.jitter
+        while True:
+            factors, failed = torch.linalg.cholesky_ex(covariances + jitter * identity)
+            if not failed.any() and torch.isfinite(factors).all():
+                return factors
+            jitter *= 10
+            if jitter > 1e3:
+                raise FloatingPointError("A class covariance is not finite; check the features.")

@@ -1,0 +1,42 @@
+"""The paper's ViT baseline (section 4.1): a frozen network and one prototype, the class mean, per class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fscil.data.session import Session, View
+from fscil.methods.base import Method, class_means, features
+
+
+@dataclass
+class Prototypes(Method):
+    name: ClassVar[str] = "prototypes"
+    title: ClassVar[str] = "ViT baseline"
+    paper: ClassVar[str] = "Tang et al., ECCV 2024 (baseline)"
+
+    block: int = 0  # take features after this block instead of the last; 0: the final features
+
+    @property
+    def needs(self) -> frozenset[str]:  # type: ignore[override]
+        return frozenset({"layers"} if self.block else ())
+
+    def blocks(self, depth: int) -> tuple[int, ...]:
+        return (self.block,) if self.block else ()
+
+    def fit_base(self, session: Session) -> None:
+        self.prototypes_ = class_means(self._pick(features(session)), session.labels, session.classes)
+
+    def fit_novel(self, session: Session) -> None:
+        new = class_means(self._pick(features(session)), session.labels, session.classes)
+        self.prototypes_ = torch.cat([self.prototypes_, new])
+
+    def scores(self, view: View) -> Tensor:
+        return F.normalize(self._pick(view), dim=-1) @ self.prototypes_.T
+
+    def _pick(self, view: View) -> Tensor:
+        return view.layers[self.block] if self.block else view.final

@@ -1,0 +1,209 @@
+"""YourSelf: rectify the final features of a frozen ViT from its intermediate layers.
+
+Tang et al., Rethinking Few-shot Class-Incremental Learning: Learning from Yourself, ECCV 2024, section 4.
+The whole method works on cached features: one FR module per selected layer is trained on the real features of
+the base session, then, session by session, on features drawn from class Gaussians and on the session's shots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fscil.data.session import Session, View
+from fscil.errors import InputError
+from fscil.methods.base import Method, class_means, features
+from fscil.methods.gaussians import ClassGaussians
+from fscil.methods.rectifier import Rectifier
+from fscil.methods.relations import class_relation, cosine_constraint, cross_entropy, instance_relation
+
+
+@dataclass
+class YourSelf(Method):
+    name: ClassVar[str] = "yourself"
+    title: ClassVar[str] = "YourSelf"
+    paper: ClassVar[str] = "Tang et al., ECCV 2024"
+    needs: ClassVar[frozenset[str]] = frozenset({"layers"})
+
+    layers: tuple[int, ...] = ()  # blocks (1-based) with an FR module; empty: the three before the last
+    residual: bool = True  # add the FR output to the final feature (False: the paper's form)
+    joint: bool = True  # one Gaussian over all layers of a class (False: one per layer, as the authors)
+    own_relations: bool = True  # CR target from the layer's own class means (False: from the shared prototypes)
+    prototypes: str = "means"  # base prototypes: means of the final features, or the classifier's weights ("head")
+    ensemble: str = "softmax"  # average the branches' softmax (paper) or their logits ("logits", the authors' code)
+    weight_cos: float = 0.1  # beta_cos of the cosine constraint
+    weight_novel: float = 0.2  # cross-entropy on samples of novel classes
+    weight_all: float = 1.0  # cross-entropy on samples of all classes (0: as the paper)
+    weight_cr: float = 0.5  # beta_CR
+    weight_intra: float = 0.1  # beta_IR for pairs of one class
+    weight_inter: float = 0.1  # beta_IR for pairs of two classes
+    scale: float = 16.0  # logits are scale * cosine
+    base_steps: int = 200
+    novel_steps: int = 150
+    lr: float = 0.1
+    momentum: float = 0.9
+    dampening: float = 0.9
+    batch_classes: int = 32
+    batch_samples: int = 32  # per class
+    top_k: int = 2  # base classes that lend a novel class their covariance
+    jitter: float = 1e-4  # added to the diagonal of every covariance
+
+    def blocks(self, depth: int) -> tuple[int, ...]:
+        return self.layers or tuple(range(max(1, depth - 3), depth))
+
+    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
+        super().start(seed=seed, depth=depth, device=device)
+        if self.prototypes not in ("means", "head"):
+            raise InputError(f"options.yourself.prototypes must be means or head; got '{self.prototypes}'.")
+        if self.ensemble not in ("softmax", "logits"):
+            raise InputError(f"options.yourself.ensemble must be softmax or logits; got '{self.ensemble}'.")
+        self.chosen_ = self.blocks(depth)
+        self.session_ = 0
+
+    def fit_base(self, session: Session) -> None:
+        view = features(session)
+        stacked = self._stack(view)
+        self.base_classes_ = len(session.classes)
+        self.means_ = self._unit_means(stacked, session.labels, session.classes)
+        if self.prototypes == "head":
+            if session.head is None:
+                raise InputError("options.yourself.prototypes=head needs the network's classifier, which is not at hand here.")
+            self.means_[0] = F.normalize(session.head.float(), dim=-1)
+        self.gaussians_ = ClassGaussians(self.top_k, self.jitter, self.base_classes_)
+        self.gaussians_.fit_base(self._grouped(stacked), session.labels)
+        generator = self._generator(0)
+        # Built on the CPU and moved, so that the start does not depend on the device.
+        start = torch.Generator().manual_seed(self.seed_)
+        self.rectifier_ = Rectifier(len(self.chosen_), view.final.shape[1], self.residual, start).to(stacked.device)
+        by_class = _rows_by_class(session.labels, session.classes)
+
+        def batch() -> tuple[Tensor, Tensor]:
+            classes = self._some_classes(self.base_classes_, generator)
+            picks = torch.rand(len(classes), self.batch_samples, generator=generator, device=stacked.device)
+            sizes = torch.tensor([len(rows) for rows in by_class], device=stacked.device)[classes]
+            padded = torch.nn.utils.rnn.pad_sequence(by_class, batch_first=True)[classes]
+            rows = padded.gather(1, (picks * sizes[:, None]).long()).flatten()
+            return stacked[:, rows], session.labels[rows]
+
+        self._train(batch, self.base_steps)
+
+    def fit_novel(self, session: Session) -> None:
+        self.session_ = session.index
+        stacked = self._stack(features(session))
+        self.means_ = torch.cat([self.means_, self._unit_means(stacked, session.labels, session.classes)], 1)
+        grouped = self._grouped(stacked)
+        raw_means = torch.stack([grouped[session.labels == c].mean(0) for c in session.classes])
+        self.gaussians_.add_novel(raw_means)
+        generator = self._generator(session.index)
+        seen = session.classes.stop
+
+        def batch() -> tuple[Tensor, Tensor]:
+            classes = self._some_classes(seen, generator)
+            drawn = self._ungrouped(self.gaussians_.sample(classes, self.batch_samples, generator))
+            labels = classes.repeat_interleave(self.batch_samples)
+            return torch.cat([drawn, stacked], 1), torch.cat([labels, session.labels])
+
+        self._train(batch, self.novel_steps)
+
+    @torch.no_grad()
+    def scores(self, view: View) -> Tensor:
+        per_branch = self.branch_scores(view)
+        if self.ensemble == "logits":
+            return per_branch.mean(0)
+        return F.softmax(per_branch, dim=-1).mean(0)
+
+    @torch.no_grad()
+    def branch_scores(self, view: View) -> Tensor:
+        """Logits of each FR branch alone: (layers, n, classes seen)."""
+        return self._logits(self.rectified(view), self.means_[0])
+
+    @torch.no_grad()
+    def rectified(self, view: View) -> Tensor:
+        """Rectified features: (layers, n, d)."""
+        stacked = self._stack(view)
+        return self.rectifier_(stacked[0], stacked[1:])
+
+    def state_dict(self) -> dict[str, Any]:
+        state = super().state_dict()
+        if "rectifier_" in state:
+            state["rectifier_"] = {k: v.clone() for k, v in self.rectifier_.state_dict().items()}
+            state["gaussians_"] = self.gaussians_.state()
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        plain = {k: v for k, v in state.items() if k not in ("rectifier_", "gaussians_")}
+        super().load_state_dict(plain)
+        if "rectifier_" in state:
+            device, dim = self.means_.device, self.means_.shape[-1]
+            self.rectifier_ = Rectifier(len(self.chosen_), dim, self.residual, torch.Generator()).to(device)
+            self.rectifier_.load_state_dict(state["rectifier_"])
+            self.gaussians_ = ClassGaussians(self.top_k, self.jitter, self.base_classes_)
+            self.gaussians_.load(state["gaussians_"])
+
+    def _train(self, batch: Any, steps: int) -> None:
+        optimizer = torch.optim.SGD(
+            self.rectifier_.parameters(), lr=self.lr, momentum=self.momentum, dampening=self.dampening
+        )
+        # The paper's schedule: a tenth of the rate after 60, 70, 80 and 90 % of the steps.
+        drops = [round(steps * share) for share in (0.6, 0.7, 0.8, 0.9)]
+        schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, drops, gamma=0.1)
+        for _ in range(steps):
+            optimizer.zero_grad(set_to_none=True)
+            self._loss(*batch()).backward()
+            optimizer.step()
+            schedule.step()
+
+    def _loss(self, stacked: Tensor, labels: Tensor) -> Tensor:
+        """Weighted sum of the losses; one whose weight is 0 is not computed."""
+        final, layers = stacked[0], stacked[1:]
+        rectified = self.rectifier_(final, layers)
+        logits = self._logits(rectified, self.means_[0])
+        loss = rectified.new_zeros(())
+        if self.weight_cos:
+            loss = loss + self.weight_cos * cosine_constraint(rectified, final)
+        if self.weight_cr:
+            relations = self.means_[1:] if self.own_relations else self.means_[0]
+            loss = loss + self.weight_cr * class_relation(logits, self._logits(layers, relations))
+        if self.weight_intra or self.weight_inter:
+            loss = loss + instance_relation(rectified, layers, labels, self.weight_intra, self.weight_inter)
+        if self.weight_novel and self.session_ > 0:
+            novel = (labels >= self.base_classes_).float()
+            loss = loss + self.weight_novel * cross_entropy(logits, labels, novel)
+        if self.weight_all:
+            loss = loss + self.weight_all * cross_entropy(logits, labels, torch.ones_like(labels, dtype=torch.float))
+        return loss
+
+    def _logits(self, x: Tensor, prototypes: Tensor) -> Tensor:
+        return self.scale * F.normalize(x, dim=-1) @ prototypes.transpose(-1, -2)
+
+    def _stack(self, view: View) -> Tensor:
+        """(1 + layers, n, d): final features first."""
+        return torch.stack([view.final, *[view.layers[block] for block in self.chosen_]])
+
+    def _unit_means(self, stacked: Tensor, labels: Tensor, classes: range) -> Tensor:
+        return torch.stack([class_means(x, labels, classes) for x in stacked])
+
+    def _grouped(self, stacked: Tensor) -> Tensor:
+        """(1 + layers, n, d) as the Gaussians want it: (n, 1 + layers, d), or (n, 1, all) when joint."""
+        x = stacked.transpose(0, 1)
+        return x.flatten(1)[:, None] if self.joint else x
+
+    def _ungrouped(self, grouped: Tensor) -> Tensor:
+        x = grouped.view(len(grouped), 1 + len(self.chosen_), -1)
+        return x.transpose(0, 1)
+
+    def _some_classes(self, count: int, generator: torch.Generator) -> Tensor:
+        order = torch.rand(count, generator=generator, device=generator.device).argsort()
+        return order[: self.batch_classes]
+
+    def _generator(self, session: int) -> torch.Generator:
+        return torch.Generator(device=self.means_.device).manual_seed(self.seed_ * 1_000_003 + session)
+
+
+def _rows_by_class(labels: Tensor, classes: range) -> list[Tensor]:
+    return [torch.nonzero(labels == c).flatten() for c in classes]
