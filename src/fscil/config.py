@@ -45,6 +45,7 @@ class BackboneConfig:
     name: str = ""  # any timm ViT, such as vit_small_patch16_224
     pretrained: bool = False  # with `name`: load timm's weights
     image_size: int = 32
+    stem: str = "patch"  # patch: one linear map per patch; conv: overlapping convolutions to the same grid
     patch_size: int = 8
     embed_dim: int = 64
     depth: int = 8
@@ -116,7 +117,7 @@ class Config:
 
 
 def recipe_folder() -> Path:
-    return Path(__file__).parent / "recipes"
+    return Path(__file__).parent / "configs"
 
 
 def recipes() -> list[str]:

@@ -11,9 +11,11 @@ from collections.abc import Sequence
 import timm
 import torch
 import torch.nn.functional as F
+from timm.layers import PatchEmbed
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
+from fscil.backbones.stem import ConvStem
 from fscil.config import BackboneConfig
 from fscil.errors import InputError
 
@@ -74,6 +76,11 @@ class ViT(nn.Module):
 
 
 def _sized(config: BackboneConfig) -> VisionTransformer:
+    stems = {"patch": PatchEmbed, "conv": ConvStem}
+    if config.stem not in stems:
+        raise InputError(f"backbone.stem must be one of {', '.join(stems)}; got '{config.stem}'.")
+    if config.stem == "conv" and config.patch_size not in (2, 4, 8, 16):
+        raise InputError(f"backbone.stem=conv needs a patch_size of 2, 4, 8 or 16; got {config.patch_size}.")
     if config.image_size % config.patch_size:
         raise InputError(f"backbone.image_size {config.image_size} is not a multiple of backbone.patch_size {config.patch_size}.")
     if config.embed_dim % config.num_heads:
@@ -87,6 +94,7 @@ def _sized(config: BackboneConfig) -> VisionTransformer:
         mlp_ratio=config.mlp_ratio,
         drop_path_rate=config.drop_path,
         num_classes=0,
+        embed_layer=stems[config.stem],
     )
 
 

@@ -118,17 +118,19 @@ class Augment:
         return Mixed(weight * x + (1 - weight) * partner, labels, others, torch.where(mixing, share, ones))
 
     def _beta(self, alpha: float) -> Tensor:
-        """Beta(alpha, alpha) by Johnk's method on uniforms, so that it follows the generator on every device."""
+        """Beta(alpha, alpha) from uniforms alone, so that it follows the generator on every device.
+
+        Bailey's polar method for Student's t with 2 alpha degrees of freedom, whose t / sqrt(2 alpha + t^2) is a
+        symmetric beta on -1..1 (Devroye 1996, "Random variate generation in one line of code"): no rejection.
+        """
         if not alpha:
             return torch.ones(self.slice.stop - self.slice.start, device=self.device)
         if alpha == 1.0:
             return self._uniform(0, 1)
-        tries = 16  # accepted with probability > 1/2 each for alpha <= 1, so one of 16 practically always is
-        u = self._uniform(0, 1, tries).clamp(min=1e-9) ** (1 / alpha)
-        v = self._uniform(0, 1, tries).clamp(min=1e-9) ** (1 / alpha)
-        first = ((u + v) <= 1).float().argmax(1, keepdim=True)
-        u, v = u.gather(1, first)[:, 0], v.gather(1, first)[:, 0]
-        return u / (u + v)
+        radius = self._uniform(0, 1) ** (1 / alpha)
+        cosine = torch.cos(2 * math.pi * self._uniform(0, 1))
+        squared = (1 - radius) * cosine.square()
+        return 0.5 + 0.5 * cosine.sign() * (squared / (radius + squared)).sqrt()
 
     def _rectangle(self, x: Tensor, area: Tensor) -> Tensor:
         """A mask (n, h, w) of one rectangle per sample that covers `area` of the image before clipping."""

@@ -10,7 +10,7 @@ from fscil.errors import InputError
 
 
 class Batches:
-    """The same shuffled batches for every process; each takes its slice. A step's batch depends on (seed, step) only."""
+    """The same shuffled batches for every process, each takes its slice; they depend on (seed, step) only."""
 
     def __init__(
         self, session: Session, batch_size: int, seed: int, device: torch.device, rank: int = 0, world: int = 1
@@ -21,7 +21,7 @@ class Batches:
         usable = min(batch_size, len(session))
         self.batch_size = usable - usable % (2 * world)
         if self.batch_size < 2 * world:
-            raise InputError(f"The base session has {len(session)} images, too few for {world} processes; lower devices.")
+            raise InputError(f"The base session has {len(session)} images, too few for {world} devices; lower devices.")
         self.images, self.labels = session.images.to(device), session.labels.to(device)
         self.steps_per_epoch = len(session) // self.batch_size
         self.seed, self.device = seed, device

@@ -60,13 +60,13 @@ class Benchmark:
         return (self.base, *[self.way] * self.novel_sessions)
 
     def class_range(self, index: int) -> range:
+        if not 0 <= index <= self.novel_sessions:
+            raise IndexError(f"Session {index} does not exist; there are {self.novel_sessions + 1}.")
         first = 0 if index == 0 else self.base + self.way * (index - 1)
         return range(first, first + self.classes[index])
 
     def session(self, index: int) -> Session:
         """Session 0 has all training images of the base classes, a later one `shot` images per class."""
-        if not 0 <= index <= self.novel_sessions:
-            raise IndexError(f"Session {index} does not exist; there are {self.novel_sessions + 1}.")
         train, rows, labels = self._dataset.train, [], []
         for label in self.class_range(index):
             members = np.flatnonzero(train.labels == self.order[label])
@@ -75,7 +75,7 @@ class Benchmark:
             rows.append(members)
             labels.append(np.full(len(members), label, dtype=np.int64))
         chosen, counted = np.concatenate(rows), np.concatenate(labels)
-        if index > 0 and self._shot_lists is None:
+        if index > 0:
             assert len(chosen) == self.way * self.shot
         return Session(index, self.class_range(index), _copy(train, chosen), torch.from_numpy(counted))
 
@@ -102,25 +102,35 @@ class Benchmark:
         return np.sort(rng.choice(members, self.shot, replace=False))
 
     def _check_counts(self) -> None:
-        dataset = self._dataset
+        dataset, lists = self._dataset, self._shot_lists
+        if self.shots_seed < 0:
+            raise InputError(f"The seed of the shots is {self.shots_seed}; give a whole number from 0.")
+        if lists is not None and len(lists) < self.novel_sessions:
+            raise InputError(f"There are {len(lists)} session lists for {self.novel_sessions} sessions; give one each.")
         for label, class_id in enumerate(self.order[self.base :], start=self.base):
-            if self._shot_lists is not None:
-                have = len(self._shots((label - self.base) // self.way + 1, int(class_id), np.flatnonzero(dataset.train.labels == class_id)))
-                if have == 0:
-                    raise InputError(f"The session lists hold no image of class '{dataset.class_names[class_id]}'; check that they belong to {self.name}.")
-                continue
-            have = int((dataset.train.labels == class_id).sum())
-            if have < self.shot:
+            members = np.flatnonzero(dataset.train.labels == class_id)
+            have = len(members)
+            if lists is not None:
+                listed = len(np.intersect1d(lists[(label - self.base) // self.way], members))
+                if listed != self.shot:
+                    raise InputError(
+                        f"The session lists hold {listed} images of class '{dataset.class_names[class_id]}', not "
+                        f"{self.shot}; check that they belong to {self.name} and to data.shot={self.shot}."
+                    )
+            elif have < self.shot:
                 raise InputError(
-                    f"Class '{dataset.class_names[class_id]}' of {self.name} has {have} training images, fewer than the "
-                    f"{self.shot} shots; add images, drop the class or lower data.shot."
+                    f"Class '{dataset.class_names[class_id]}' of {self.name} has {have} training images, fewer than "
+                    f"the {self.shot} shots; add images, drop the class or lower data.shot."
                 )
 
 
 def _count_sessions(dataset: Dataset, config: DataConfig) -> int:
     base, way, shot, sessions = config.base, config.way, config.shot, config.sessions
     if base < 2 or way < 1 or shot < 1 or sessions < 0:
-        raise InputError(f"A benchmark needs base >= 2, way >= 1, shot >= 1; got base {base}, way {way}, shot {shot}.")
+        raise InputError(
+            f"A benchmark needs data.base >= 2, data.way >= 1, data.shot >= 1 and data.sessions >= 0; "
+            f"got {base}, {way}, {shot} and {sessions}."
+        )
     total = len(dataset.class_names)
     possible = (total - base) // way
     if possible < 1 or sessions > possible:

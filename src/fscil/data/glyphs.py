@@ -8,6 +8,7 @@ test asks for the shape of a character, not for a typeface.
 from __future__ import annotations
 
 import hashlib
+import zipfile
 import zlib
 from pathlib import Path
 
@@ -56,7 +57,8 @@ def load(cache: Path | None = None) -> Dataset:
             "train_images": render_split(TRAIN_FONTS, TRAIN_PER_CLASS, split_seed=1),
             "test_images": render_split(TEST_FONTS, TEST_PER_CLASS, split_seed=2),
         }
-        write_atomic(path, lambda target: np.savez_compressed(target, **arrays))
+        train, test = arrays["train_images"], arrays["test_images"]
+        write_atomic(path, lambda target: np.savez_compressed(target, train_images=train, test_images=test))
     classes = np.arange(len(CHARACTERS))
     return Dataset(
         name="glyphs",
@@ -148,5 +150,5 @@ def _read(path: Path) -> dict[str, np.ndarray] | None:
     try:
         with np.load(path) as stored:
             return {name: stored[name] for name in ("train_images", "test_images")}
-    except (FileNotFoundError, ValueError, KeyError, OSError, EOFError, zlib.error):
+    except (FileNotFoundError, ValueError, KeyError, OSError, EOFError, zlib.error, zipfile.BadZipFile):
         return None

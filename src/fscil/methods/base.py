@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -42,6 +42,10 @@ class Method(ABC):
     def start(self, *, seed: int, depth: int, device: torch.device) -> None:
         """Called once before the base session."""
         self.seed_, self.depth_, self.device_ = seed, depth, device
+
+    def variants(self) -> dict[str, Callable[[View], Tensor]]:
+        """Parts of the method that can score alone, by label, such as the branches of an ensemble."""
+        return {}
 
     def options(self) -> dict[str, Any]:
         return dataclasses.asdict(self)

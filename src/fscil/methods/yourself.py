@@ -7,7 +7,7 @@ the base session, then, session by session, on features drawn from class Gaussia
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -37,19 +37,19 @@ class YourSelf(Method):
     prototypes: str = "means"  # base prototypes: means of the final features, or the classifier's weights ("head")
     ensemble: str = "softmax"  # average the branches' softmax (paper) or their logits ("logits", the authors' code)
     weight_cos: float = 0.1  # beta_cos of the cosine constraint
-    weight_novel: float = 0.2  # cross-entropy on samples of novel classes
-    weight_all: float = 1.0  # cross-entropy on samples of all classes (0: as the paper)
+    weight_novel: float = 1.0  # cross-entropy on samples of novel classes
+    weight_all: float = 0.0  # cross-entropy on samples of all classes (not in the paper)
     weight_cr: float = 0.5  # beta_CR
-    weight_intra: float = 0.1  # beta_IR for pairs of one class
-    weight_inter: float = 0.1  # beta_IR for pairs of two classes
+    weight_intra: float = 0.3  # beta_IR for pairs of one class
+    weight_inter: float = 0.0  # beta_IR for pairs of two classes
     scale: float = 16.0  # logits are scale * cosine
     base_steps: int = 200
-    novel_steps: int = 150
+    novel_steps: int = 160
     lr: float = 0.1
     momentum: float = 0.9
     dampening: float = 0.9
     batch_classes: int = 32
-    batch_samples: int = 32  # per class
+    batch_samples: int = 8  # per class
     top_k: int = 2  # base classes that lend a novel class their covariance
     jitter: float = 1e-4  # added to the diagonal of every covariance
 
@@ -116,6 +116,12 @@ class YourSelf(Method):
         if self.ensemble == "logits":
             return per_branch.mean(0)
         return F.softmax(per_branch, dim=-1).mean(0)
+
+    def variants(self) -> dict[str, Callable[[View], Tensor]]:
+        return {
+            f"block {block}": (lambda view, branch=branch: self.branch_scores(view)[branch])
+            for branch, block in enumerate(self.chosen_)
+        }
 
     @torch.no_grad()
     def branch_scores(self, view: View) -> Tensor:

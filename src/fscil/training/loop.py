@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,18 @@ def train_base(
 ) -> Checkpoint:
     """Train on the base session and leave `backbone.safetensors` in `folder`; returns the trained network."""
     fabric = make_fabric(config)
-    fabric.launch(_train, session, config, Path(folder), fingerprint, resume, progress if fabric.world_size == 1 else None)
+    # A partial, because Fabric copies plain arguments and cannot copy frozen dataclasses. A progress bar does not
+    # cross a process boundary.
+    work = partial(
+        _train,
+        session=session,
+        config=config,
+        folder=Path(folder),
+        fingerprint=fingerprint,
+        resume=resume,
+        progress=progress if config.devices == 1 else None,
+    )
+    fabric.launch(work)
     return load_classifier(Path(folder))
 
 

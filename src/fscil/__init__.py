@@ -1,0 +1,51 @@
+"""fscil: few-shot class-incremental learning.
+
+    import fscil
+
+    config = fscil.load_config("digits")
+    benchmark = fscil.load_benchmark(config.data)
+    network = fscil.train_base(benchmark.session(0), config, "runs/example")
+    outcome = fscil.run_method(fscil.make_method("yourself"), benchmark, fscil.FeatureCache(None, network.backbone))
+    print(fscil.summary(outcome.matrix)["gacc_grid"])
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+__version__ = "0.1.0"
+
+# Loaded on first use: torch takes seconds to import, and `fscil --help` or the metrics alone do not need it.
+_PUBLIC = {
+    "AccuracyMatrix": "fscil.matrix:AccuracyMatrix",
+    "Benchmark": "fscil.data:Benchmark",
+    "Config": "fscil.config:Config",
+    "FeatureCache": "fscil.features:FeatureCache",
+    "IncrementalAccuracy": "fscil.metrics:IncrementalAccuracy",
+    "InputError": "fscil.errors:InputError",
+    "Method": "fscil.methods:Method",
+    "Run": "fscil.pipeline:Run",
+    "load_benchmark": "fscil.data:load_benchmark",
+    "load_classifier": "fscil.training.checkpoint:load_classifier",
+    "load_config": "fscil.config:load",
+    "load_dataset": "fscil.data:load_dataset",
+    "make_method": "fscil.methods:make",
+    "read_matrix": "fscil.metrics:read_matrix",
+    "run_method": "fscil.protocol:run_method",
+    "summary": "fscil.metrics:summary",
+    "train_base": "fscil.training.loop:train_base",
+}
+
+__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'fscil' has no attribute '{name}'")
+    module, _, member = _PUBLIC[name].partition(":")
+    return getattr(importlib.import_module(module), member)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

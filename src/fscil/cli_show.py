@@ -1,0 +1,107 @@
+"""Commands that only tell: metrics of a matrix, the methods, the data sets."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from fscil.errors import InputError
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+
+_NAMES = {
+    "aacc": "aAcc, mean over sessions",
+    "lacc": "lAcc, after the last session",
+    "tacc": "tAcc, every session alike",
+    "gacc_grid": "gAcc (grid, as published)",
+    "gacc_exact": "gAcc (exact integral)",
+    "hacc": "hAcc, harmonic mean",
+    "base": "base classes, mean over sessions",
+    "novel": "novel classes, mean over sessions",
+    "pd": "PD, last minus first accuracy",
+    "kr": "KR, last over first accuracy",
+    "rpd": "RPD, PD over first accuracy",
+    "forgetting": "F, largest drop",
+}
+
+
+def metrics(
+    file: Annotated[Path, typer.Argument(help="Accuracy matrix: CSV (one row per session) or JSON.")],
+    classes: Annotated[str | None, typer.Option("--classes", help="Classes per session, base first: 60,5,5,5.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Every metric of an accuracy matrix, in percent."""
+    from fscil.metrics import read_matrix, summary
+
+    document: dict[str, Any] = dict(summary(read_matrix(file, _counts(classes))))
+    if as_json:
+        typer.echo(json.dumps(document, indent=2, allow_nan=False))
+        return
+    table = Table(title=f"{file}, percent")
+    table.add_column("metric")
+    table.add_column("value", justify="right")
+    for key, title in _NAMES.items():
+        table.add_row(title, _number(document[key]))
+    console = Console()
+    console.print(table)
+    for key, title in (
+        ("aacc_per_session", "aAcc"),
+        ("gacc_grid_per_session", "gAcc (grid)"),
+        ("gacc_exact_per_session", "gAcc (exact)"),
+    ):
+        console.print(f"{title} per session: " + "  ".join(_number(v) for v in document[key]), highlight=False)
+
+
+def methods(as_json: JsonOption = False) -> None:
+    """The methods there are."""
+    from fscil.config import recipes
+    from fscil.methods import REGISTRY
+
+    rows = [
+        {
+            "name": method.name,
+            "title": method.title,
+            "paper": method.paper,
+            "needs": sorted(method.needs) if isinstance(method.needs, frozenset) else [],
+            "recipes": recipes(),
+            "summary": (method.__doc__ or "").split("\n")[0],
+        }
+        for method in REGISTRY.values()
+    ]
+    _show(rows, as_json, ("name", "title", "paper", "needs"))
+
+
+def datasets(as_json: JsonOption = False) -> None:
+    """The data sets there are."""
+    from fscil.data import datasets as listed
+
+    _show(list(listed()), as_json, None)
+
+
+def _counts(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"--classes '{text}' is not a list of whole numbers; write for example 60,5,5,5.") from None
+
+
+def _show(rows: list[dict[str, Any]], as_json: bool, columns: tuple[str, ...] | None) -> None:
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    columns = columns or tuple(rows[0])
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*[", ".join(v) if isinstance(v, list) else str(v) for v in (row[c] for c in columns)])
+    Console().print(table)
+
+
+def _number(value: float | None) -> str:
+    return "—" if value is None else f"{value:.2f}"

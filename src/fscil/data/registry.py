@@ -1,0 +1,108 @@
+"""The data sets by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+from fscil.config import DataConfig
+from fscil.data import cifar100, digits, folder, glyphs, npz
+from fscil.data.benchmark import Benchmark
+from fscil.data.dataset import Dataset
+from fscil.errors import InputError, nearest
+
+
+@dataclass(frozen=True)
+class DatasetSpec:
+    """One data set: what it is, how it is usually cut into sessions, where it comes from."""
+
+    name: str
+    summary: str
+    base: int  # classes of the base session, as a recipe should set it
+    way: int
+    shot: int
+    source: str  # origin and terms of use
+    path: str  # what data.path must be; empty: not needed
+    load: Callable[[DataConfig], Dataset]
+
+
+SPECS = (
+    DatasetSpec(
+        name="glyphs",
+        summary="100 characters of several scripts; test images use fonts that training never sees",
+        base=60,
+        way=5,
+        shot=5,
+        source="rendered on first use from matplotlib's DejaVu and STIX fonts (free licences); nothing to download",
+        path="",
+        load=lambda config: glyphs.load(),
+    ),
+    DatasetSpec(
+        name="digits",
+        summary="1,797 handwritten digits of 8x8 pixels, for tests and first steps",
+        base=4,
+        way=2,
+        shot=5,
+        source="scikit-learn's copy of the UCI optical digits (CC BY 4.0); nothing to download",
+        path="",
+        load=digits.load,
+    ),
+    DatasetSpec(
+        name="cifar100",
+        summary="60,000 photographs of 100 classes, 32x32 pixels",
+        base=60,
+        way=5,
+        shot=5,
+        source="www.cs.toronto.edu/~kriz/cifar.html (Krizhevsky 2009; cite it); data.download=true fetches it",
+        path="",
+        load=cifar100.load,
+    ),
+    DatasetSpec(
+        name="npz",
+        summary="your own arrays in one file",
+        base=60,
+        way=5,
+        shot=5,
+        source="yours",
+        path="an .npz file with " + ", ".join(npz.ARRAYS),
+        load=npz.load,
+    ),
+    DatasetSpec(
+        name="folder",
+        summary="your own images, a folder per class",
+        base=60,
+        way=5,
+        shot=5,
+        source="yours",
+        path="a folder with train/CLASS and test/CLASS folders of images, or with CLASS folders to split by seed",
+        load=folder.load,
+    ),
+)
+REGISTRY = {spec.name: spec for spec in SPECS}
+
+
+def datasets() -> list[dict[str, str | int]]:
+    """What there is, as plain values for a table or JSON."""
+    columns = [field.name for field in fields(DatasetSpec) if field.name != "load"]
+    return [{column: getattr(spec, column) for column in columns} for spec in SPECS]
+
+
+def load_dataset(config: DataConfig) -> Dataset:
+    """All images of the data set that `config` names."""
+    spec = REGISTRY.get(config.name)
+    if spec is None:
+        raise InputError(f"There is no data set '{config.name}'; {nearest(config.name, REGISTRY)}")
+    if spec.path and not config.path:
+        raise InputError(f"Data set {spec.name} needs data.path; set it to {spec.path}.")
+    return spec.load(config)
+
+
+def load_benchmark(config: DataConfig, shots_seed: int = 0) -> Benchmark:
+    """The data set cut into sessions; the published shots where `config` has a folder of them."""
+    if config.session_lists and config.name != "cifar100":
+        raise InputError(f"data.session_lists belong to cifar100, not to {config.name}; leave the key empty.")
+    dataset = load_dataset(config)
+    if not config.session_lists:
+        return Benchmark(dataset, config, shots_seed)
+    Benchmark(dataset, config)  # refuses a protocol that does not fit, before the lists are read by it
+    return Benchmark(dataset, config, shots_seed, cifar100.session_lists(config, dataset))

@@ -1,0 +1,58 @@
+"""Progress a person can follow: a bar on a terminal, a line now and then elsewhere. Always on stderr."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+Update = Callable[[int, int], None]  # (done, in all)
+
+
+class Reporter:
+    """Says what is going on. `quiet` silences it."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        self.console = Console(stderr=True, quiet=quiet, highlight=False)
+        self.quiet = quiet
+
+    def say(self, text: str) -> None:
+        self.console.print(text, soft_wrap=True, markup=False)
+
+    @contextlib.contextmanager
+    def task(self, label: str) -> Iterator[Update]:
+        """A piece of work whose progress is told by calling the yielded function."""
+        if self.quiet:
+            yield lambda done, total: None
+        elif self.console.is_terminal:
+            yield from self._bar(label)
+        else:
+            yield self._lines(label)
+
+    def _bar(self, label: str) -> Iterator[Update]:
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=self.console) as bar:
+            task = bar.add_task(label, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+
+    def _lines(self, label: str) -> Update:
+        started = time.monotonic()
+        next_line = [0.0]  # seconds since the start
+
+        def update(done: int, total: int) -> None:
+            passed = time.monotonic() - started
+            if done >= total or passed >= next_line[0]:
+                next_line[0] = passed + 10
+                print(f"{label}: {done}/{total} ({passed:.0f} s)", file=sys.stderr, flush=True)
+
+        return update

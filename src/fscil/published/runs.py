@@ -1,0 +1,117 @@
+"""A user's result files, as series to stand beside the published ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fscil.errors import InputError
+from fscil.matrix import AccuracyMatrix
+from fscil.published.catalogue import Dataset
+from fscil.published.series import Series
+from fscil.storage import read_json
+
+_NAMES = {"miniimagenet": "mini", "cub": "cub200", "cub2002011": "cub200", "cifar": "cifar100"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """One result.json. Its metrics are computed from its matrix, never taken over."""
+
+    method: str
+    title: str
+    dataset: str
+    matrix: AccuracyMatrix
+    source: str
+    config: Mapping[str, Any] = field(default_factory=dict)
+
+
+def load_runs(paths: Iterable[str | Path]) -> list[Run]:
+    """Every result in the given files and folders."""
+    return [_load(path) for given in paths for path in _files(Path(given))]
+
+
+def as_series(runs: Sequence[Run]) -> list[Series]:
+    """Draws of one method on one data set become one series."""
+    groups: dict[tuple[str, str, str, tuple[int, ...]], list[Run]] = {}
+    for run in runs:
+        groups.setdefault((run.method, run.title, run.dataset, run.matrix.classes), []).append(run)
+    return [
+        Series(method, title, dataset, tuple(run.matrix for run in group), yours=True)
+        for (method, title, dataset, _), group in groups.items()
+    ]
+
+
+def comparable(series: Sequence[Series], dataset: Dataset, *, any_dataset: bool = False) -> list[Series]:
+    """The same series, if they may stand beside published numbers of that data set."""
+    for entry in series:
+        if entry.classes != dataset.classes:
+            raise InputError(
+                f"{entry.title} has classes {_plan(entry.classes)}, {dataset.title} has {_plan(dataset.classes)}; "
+                f"such rows do not fit into one table."
+            )
+        if dataset_key(entry.dataset) != dataset.key and not any_dataset:
+            raise InputError(
+                f"{entry.title} was measured on {entry.dataset}, this is {dataset.title}: the numbers are not "
+                f"comparable; choose a table or figure of its data set, or add --any-dataset to place them side by side."
+            )
+    return list(series)
+
+
+def dataset_key(name: str) -> str:
+    """The catalogue's key for a data set however it is spelt."""
+    plain = "".join(char for char in name.lower() if char.isalnum())
+    return _NAMES.get(plain, plain)
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.exists():
+        raise InputError(f"{path} does not exist; give a result.json or a folder that holds some.")
+    if path.is_file():
+        return [path]
+    found = [file for file in sorted(path.rglob("*.json")) if _is_result(file)]
+    if not found:
+        raise InputError(f"{path} holds no result; give a result.json or a folder that holds some.")
+    return found
+
+
+def _is_result(path: Path) -> bool:
+    try:
+        document = read_json(path)
+    except InputError:
+        return False
+    return isinstance(document, dict) and {"method", "matrix", "classes"} <= document.keys()
+
+
+def _load(path: Path) -> Run:
+    document = read_json(path)
+    if not isinstance(document, dict) or document.get("schema") != 1:
+        raise InputError(f"{path} is not a result of this program (schema 1); give a result.json.")
+    missing = [key for key in ("method", "dataset", "classes", "matrix") if key not in document]
+    if missing:
+        raise InputError(f"{path} has no '{missing[0]}'; give a result.json that is complete.")
+    try:
+        matrix = AccuracyMatrix.from_lists(
+            document["matrix"], document["classes"], document.get("test_counts") or ()
+        )
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+    except (TypeError, ValueError):
+        raise InputError(f"{path} has something other than numbers in its matrix or counts; write it again.") from None
+    config = document.get("config")
+    return Run(
+        method=str(document["method"]),
+        title=str(document.get("title") or document["method"]),
+        dataset=str(document["dataset"]),
+        matrix=matrix,
+        source=str(path),
+        config=config if isinstance(config, dict) else {},
+    )
+
+
+def _plan(classes: tuple[int, ...]) -> str:
+    if len(classes) > 2 and len(set(classes[1:])) == 1:
+        return f"{classes[0]} + {len(classes) - 1} x {classes[1]}"
+    return " + ".join(map(str, classes))

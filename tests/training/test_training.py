@@ -1,0 +1,169 @@
+"""Base training: it learns, repeats bit for bit, continues exactly, and does not care how many processes share a batch."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from fscil import config as configs
+from fscil.config import Config
+from fscil.data import load_benchmark
+from fscil.data.session import Session
+from fscil.errors import InputError
+from fscil.training.checkpoint import load_classifier, read_tensors, save_tensors
+from fscil.training.ema import WeightAverage
+from fscil.training.loop import train_base
+from fscil.training.schedule import learning_rate
+
+
+def digits(*overrides: str) -> Config:
+    return configs.load("digits", ["train.epochs=3", "train.augment.mixup=0.8", "train.augment.cutmix=1.0", *overrides])
+
+
+@pytest.fixture(scope="module")
+def session() -> Session:
+    return load_benchmark(digits().data).session(0)
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return read_tensors(folder / "backbone.safetensors")[0]
+
+
+def test_loss_falls_and_the_network_knows_its_classes(session: Session, tmp_path: Path) -> None:
+    checkpoint = train_base(session, configs.load("digits", ["train.epochs=10"]), tmp_path)
+    losses = checkpoint.info["losses"]
+    assert sum(losses[-5:]) < 0.8 * sum(losses[:5])
+    assert session.images is not None
+    predicted = checkpoint.classifier(session.images).argmax(1)
+    assert (predicted == session.labels).float().mean() > 0.9
+
+
+def test_same_seed_same_weights_other_seed_other_weights(session: Session, tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        train_base(session, digits(f"seed={seed}"), tmp_path / name)
+    a, b, c = (weights(tmp_path / name) for name in "abc")
+    assert all(torch.equal(a[key], b[key]) for key in a)
+    assert not torch.equal(a["head.weight"], c["head.weight"])
+
+
+def test_training_cut_at_any_step_continues_to_the_same_weights(session: Session, tmp_path: Path) -> None:
+    config = digits("train.checkpoint_seconds=0", "backbone.drop_path=0.2")
+    train_base(session, config, tmp_path / "whole")
+
+    class Cut(Exception):
+        pass
+
+    for stop in (1, 7, 8):
+
+        def cut(done: int, total: int, stop: int = stop) -> None:
+            if done == stop:
+                raise Cut
+
+        folder = tmp_path / f"cut{stop}"
+        with pytest.raises(Cut):
+            train_base(session, config, folder, progress=cut)
+        train_base(session, config, folder, resume=True)
+        assert not (folder / "state.safetensors").exists()
+        whole, again = weights(tmp_path / "whole"), weights(folder)
+        assert all(torch.equal(whole[key], again[key]) for key in whole)
+
+
+@pytest.mark.slow
+def test_two_processes_share_a_batch_with_the_same_loss_curve(session: Session, tmp_path: Path) -> None:
+    one = digits()
+    two = dataclasses.replace(one, devices=2, accelerator="cpu")
+    curves = [train_base(session, c, tmp_path / n).info["losses"] for n, c in (("one", one), ("two", two))]
+    assert len(curves[0]) == len(curves[1]) > 10
+    assert max(abs(a - b) for a, b in zip(*curves, strict=True)) < 1e-3
+    assert len(set(curves[0])) > 10
+
+
+@pytest.mark.parametrize("kind", ["hard", "soft", "zscore"])
+def test_a_teacher_can_be_learned_from(session: Session, tmp_path: Path, kind: str) -> None:
+    plain = "train.epochs=8"
+    train_base(session, configs.load("digits", [plain]), tmp_path / "teacher")
+    config = configs.load(
+        "digits", [plain, f"train.teacher={tmp_path / 'teacher'}", f"train.distill={kind}", "train.distill_weight=1.0"]
+    )
+    # Ground truth is wrong on purpose: with weight 1 only the teacher can have taught the right classes.
+    shuffled = dataclasses.replace(session, labels=session.labels[torch.randperm(len(session), generator=torch.Generator().manual_seed(0))])
+    student = train_base(shuffled, config, tmp_path / "student")
+    assert session.images is not None
+    right = (student.classifier(session.images).argmax(1) == session.labels).float().mean()
+    assert right > 0.7
+
+
+def test_checkpoint_refuses_what_it_did_not_write(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="does not exist"):
+        load_classifier(tmp_path / "nothing.safetensors")
+    (tmp_path / "text.safetensors").write_text("not a checkpoint")
+    with pytest.raises(InputError, match="not a readable checkpoint"):
+        load_classifier(tmp_path / "text.safetensors")
+    from safetensors.torch import save_file
+
+    save_file({"x": torch.ones(1)}, tmp_path / "foreign.safetensors")
+    with pytest.raises(InputError, match="not written by fscil"):
+        load_classifier(tmp_path / "foreign.safetensors")
+
+
+def test_tensors_survive_the_file(tmp_path: Path) -> None:
+    tensors = {"a": torch.randn(3, 4), "b": torch.arange(5)}
+    save_tensors(tmp_path / "x.safetensors", tensors, {"k": [1, "é"]})
+    read, info = read_tensors(tmp_path / "x.safetensors")
+    assert all(torch.equal(read[key], tensors[key]) for key in tensors)
+    assert info == {"k": [1, "é"]}
+
+
+def test_schedule_warms_up_and_ends_at_the_minimum() -> None:
+    rates = [learning_rate(step, 100, 10, 1.0, 0.1) for step in range(100)]
+    assert rates[0] == pytest.approx(0.1)
+    assert rates[9] == rates[10] == 1.0
+    assert all(a >= b for a, b in zip(rates[10:], rates[11:], strict=False))
+    assert rates[99] == pytest.approx(0.1, abs=1e-3)
+
+
+def test_weight_average_against_a_plain_loop() -> None:
+    model = torch.nn.Linear(2, 2)
+    average = WeightAverage(model, 0.9)
+    expected = model.weight.detach().clone()
+    for step in range(200):
+        with torch.no_grad():
+            model.weight.add_(0.1)
+        average.update(model, step)
+        decay = min(0.9, (1 + step) / (10 + step))
+        expected = decay * expected + (1 - decay) * model.weight.detach()
+    assert torch.allclose(average.state()["weight"], expected, atol=1e-5)
+
+
+@pytest.mark.slow
+def test_kill_minus_nine_then_resume_gives_the_same_matrix(tmp_path: Path) -> None:
+    """The whole command, killed three times at different moments, against one that ran through."""
+    command = [
+        sys.executable, "-m", "fscil.cli", "run", "digits", "--seeds", "1",
+        "--set", "train.checkpoint_seconds=0", "--set", "train.epochs=6", "--json",
+    ]  # fmt: skip
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    whole = subprocess.run([*command, "--out", tmp_path / "whole"], env=environment, capture_output=True, text=True, check=True)
+    state = tmp_path / "killed" / "base" / "state.safetensors"
+    for kill in range(3):
+        process = subprocess.Popen([*command, "--out", tmp_path / "killed", "--resume"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        before = state.stat().st_mtime_ns if state.exists() else 0
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline and not (state.exists() and state.stat().st_mtime_ns > before):
+            time.sleep(0.02)
+        time.sleep(0.15 * kill)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    resumed = subprocess.run([*command, "--out", tmp_path / "killed", "--resume"], env=environment, capture_output=True, text=True, check=True)
+    import json
+
+    first, second = (json.loads(done.stdout)["results"] for done in (whole, resumed))
+    assert [r["matrix"] for r in first] == [r["matrix"] for r in second]
+    assert [r["method"] for r in first] == ["prototypes", "yourself"]
