@@ -1,12 +1,13 @@
-"""The direction of flow: a module imports only from what stands to its left, and learning code never sees the test set."""
+"""The direction of flow: imports point left, and learning code cannot reach the test set."""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
 
-import fscil
 import pytest
+
+import fscil
 
 SOURCE = Path(fscil.__file__).parent
 

@@ -1,12 +1,12 @@
 """fscil: few-shot class-incremental learning.
 
-    import fscil
+import fscil
 
-    config = fscil.load_config("digits")
-    benchmark = fscil.load_benchmark(config.data)
-    network = fscil.train_base(benchmark.session(0), config, "runs/example")
-    outcome = fscil.run_method(fscil.make_method("yourself"), benchmark, fscil.FeatureCache(None, network.backbone))
-    print(fscil.summary(outcome.matrix)["gacc_grid"])
+config = fscil.load_config("digits")
+benchmark = fscil.load_benchmark(config.data)
+network = fscil.train_base(benchmark.session(0), config, "runs/example")
+outcome = fscil.run_method(fscil.make_method("yourself"), benchmark, fscil.FeatureCache(None, network.backbone))
+print(fscil.summary(outcome.matrix)["gacc_grid"])
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _PUBLIC = {
     "train_base": "fscil.training.loop:train_base",
 }
 
-__all__ = ["__version__", *_PUBLIC]  # noqa: PLE0604
+__all__ = ["__version__", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:

@@ -61,13 +61,16 @@ def _layer(label: str, kind: str, block: int | None, metrics: Sequence[dict[str,
 def _map(
     config: Config, benchmark: Benchmark, cache: FeatureCache, device: torch.device, method: YourSelf
 ) -> dict[str, Any]:
-    """t-SNE of test features of some base and some novel classes: by layer, final, and rectified after the last session."""
+    """t-SNE of test features of some base and some novel classes: by layer, final, and rectified at the end."""
     draw = benchmark.draw(0)
     run_method(method, draw, cache, seed=config.seed, device=device)
     last = draw.novel_sessions
     chosen = [
         *np.linspace(0, draw.base - 1, min(_MAP_BASE_CLASSES, draw.base)).round().astype(int).tolist(),
-        *np.linspace(draw.base, draw.class_range(last).stop - 1, min(_MAP_NOVEL_CLASSES, draw.way * last)).round().astype(int).tolist(),
+        *np.linspace(draw.base, draw.class_range(last).stop - 1, min(_MAP_NOVEL_CLASSES, draw.way * last))
+        .round()
+        .astype(int)
+        .tolist(),
     ]
     images, labels = [], []
     for index in range(last + 1):

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from fscil import cli_show
 from fscil.errors import InputError
@@ -159,21 +158,22 @@ def _need_checkpoint(job: Any, checkpoint: Path | None) -> None:
         job.use_checkpoint(checkpoint)
     elif not (job.out / "base" / "backbone.safetensors").exists():
         raise InputError(
-            f"There is no trained network in {job.out / 'base'}; run `fscil train {job.config.recipe}` first, or give --checkpoint."
+            f"There is no trained network in {job.out / 'base'}; "
+            f"run `fscil train {job.config.recipe}` first, or give --checkpoint."
         )
 
 
 def _finish(job: Any, report: Path | None, as_json: bool) -> None:
-    from fscil.report import comparison_text, load_results
-
     paths = [job.result_path(name, draw) for name in job.config.methods for draw in range(job.config.draws)]
     if as_json:
         from fscil.storage import read_json
 
         _print_json({"results": [read_json(path) for path in paths], "report": str(report) if report else None})
         return
-    Console().print(comparison_text(load_results(paths)), markup=False, highlight=False, soft_wrap=True)
-    typer.echo(f"Report: {report}" if report else f"Results: {job.out}")
+    from fscil.report import comparison_text, load_results
+
+    typer.echo(comparison_text(load_results(paths)) + "\n")
+    typer.echo(f"Report: {report.resolve()}" if report else f"Results: {job.out.resolve()}")
 
 
 def _print_json(document: Any) -> None:

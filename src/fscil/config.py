@@ -134,7 +134,9 @@ def load(recipe: str = "glyphs", overrides: Sequence[str] = ()) -> Config:
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise InputError(f"The recipe {path} does not exist; check the path, or take one of: {', '.join(recipes())}.") from None
+        raise InputError(
+            f"The recipe {path} does not exist; check the path, or take one of: {', '.join(recipes())}."
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"The recipe {path} is not valid TOML: {error}.") from None
     except OSError as error:
@@ -165,7 +167,10 @@ def _coerce(kind: Any, value: Any, where: str) -> Any:
     origin = typing.get_origin(kind)
     if dataclasses.is_dataclass(kind):
         if not isinstance(value, Mapping):
-            raise InputError(f"'{where}' is a group of keys, not a value; set one of its keys, such as {where}.{dataclasses.fields(kind)[0].name}.")
+            raise InputError(
+                f"'{where}' is a group of keys, not a value; set one of its keys, "
+                f"such as {where}.{dataclasses.fields(kind)[0].name}."
+            )
         return build(kind, value, f"{where}.")  # type: ignore[arg-type]
     if origin is tuple:
         if isinstance(value, str):

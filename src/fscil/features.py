@@ -54,7 +54,9 @@ class FeatureCache:
             except (InputError, KeyError):
                 path.unlink(missing_ok=True)  # damaged: compute it again
         view = extract(self.backbone, images, blocks)
-        save_tensors(path, {"final": view.final, **{f"block{b}": x for b, x in view.layers.items()}}, {"kind": "features"})
+        save_tensors(
+            path, {"final": view.final, **{f"block{b}": x for b, x in view.layers.items()}}, {"kind": "features"}
+        )
         return view
 
     def _key(self, images: Tensor, blocks: Sequence[int]) -> str:

@@ -27,7 +27,8 @@ def make_fabric(config: Config) -> Fabric:
     try:
         return Fabric(accelerator=accelerator, devices=config.devices, strategy=strategy, precision=precision)  # type: ignore[arg-type]
     except (ValueError, RuntimeError) as error:
-        raise InputError(f"accelerator={config.accelerator}, devices={config.devices}, strategy={config.strategy}, precision={config.precision} cannot be had here: {error}") from None
+        asked = f"accelerator={config.accelerator}, devices={config.devices}, strategy={config.strategy}"
+        raise InputError(f"{asked}, precision={config.precision} cannot be had here: {error}") from None
 
 
 def pick_device(accelerator: str) -> torch.device:

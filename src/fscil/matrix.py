@@ -28,7 +28,9 @@ class AccuracyMatrix:
         object.__setattr__(self, "classes", tuple(int(c) for c in self.classes))
         object.__setattr__(self, "test_counts", tuple(int(c) for c in self.test_counts))
         if values.ndim != 2 or values.shape[0] != values.shape[1] or not values.size:
-            raise InputError(f"An accuracy matrix must be square, one row and column per session; got shape {values.shape}.")
+            raise InputError(
+                f"An accuracy matrix must be square, one row and column per session; got shape {values.shape}."
+            )
         sessions = len(values)
         if len(self.classes) != sessions:
             raise InputError(
@@ -49,7 +51,10 @@ class AccuracyMatrix:
         where = f"row {i + 1}, column {j + 1}"
         if j > i:
             if not np.isnan(value):
-                raise InputError(f"The matrix has a value above the diagonal ({where}): session {j + 1} is not learned yet there; leave it blank.")
+                raise InputError(
+                    f"The matrix has a value above the diagonal ({where}): session {j + 1} is not learned yet there; "
+                    f"leave it blank."
+                )
         elif np.isnan(value):
             raise InputError(f"The matrix has a hole at {where}; every cell on and below the diagonal must be filled.")
         elif not 0.0 <= value <= 100.0:
@@ -72,7 +77,9 @@ class AccuracyMatrix:
         values = np.full((sessions, sessions), np.nan)
         for i, row in enumerate(rows):
             if len(row) > sessions:
-                raise InputError(f"Row {i + 1} has {len(row)} values, more than the {sessions} rows; a matrix is square.")
+                raise InputError(
+                    f"Row {i + 1} has {len(row)} values, more than the {sessions} rows; a matrix is square."
+                )
             for j, value in enumerate(row):
                 values[i, j] = np.nan if value is None else float(value)
         return cls(values, tuple(classes), tuple(test_counts))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import count
 from zlib import crc32
 
 # Okabe and Ito (2008), safe for colour-blind readers; their yellow is left out, it vanishes on white.
@@ -12,7 +11,7 @@ BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILLION, PURPLE, GREY = "#0072B2", "#D55E00", "#CC79A7", "#666666"
 
 SOLID: tuple[float, ...] = ()
-DASHED, DOTTED, DASH_DOT, LONG = (5.0, 2.0), (1.0, 1.5), (5.0, 1.5, 1.0, 1.5), (9.0, 2.5)
+DASHED, DOTTED, DASH_DOT, LONG = (5.0, 2.0), (1.0, 1.5), (5.0, 1.5, 1.0, 1.5), (8.0, 3.5)
 
 
 @dataclass(frozen=True)
@@ -74,11 +73,12 @@ def styles(names: Iterable[str]) -> dict[str, Style]:
             chosen[name] = STYLES[name]
         else:
             unknown.append(name)
-    taken: set[int] = set()
     for name in sorted(unknown):
-        start = crc32(name.encode("utf-8", "replace"))
-        # Two names that want the same style: the later one in the alphabet takes the next free one.
-        slot = next(s for i in count() if (s := (start + i) % len(_SPARE)) not in taken or i >= len(_SPARE))
-        taken.add(slot)
-        chosen[name] = _SPARE[slot]
+        start = crc32(name.encode("utf-8", "replace")) % len(_SPARE)
+        wishes = [*_SPARE[start:], *_SPARE[:start]]
+        others = [chosen[other] for other in unknown if other in chosen]
+        # The first wish of a colour that no other unknown method has; then of a style none has; then anything.
+        new_colour = (style for style in wishes if style.colour not in {other.colour for other in others})
+        new_style = (style for style in wishes if style not in others)
+        chosen[name] = next(new_colour, next(new_style, wishes[0]))
     return chosen

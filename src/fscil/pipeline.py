@@ -21,6 +21,7 @@ import torch
 
 from fscil import methods
 from fscil.analysis import analyse
+from fscil.backbones.vit import check_block
 from fscil.config import Config, to_dict
 from fscil.data import Benchmark, load_benchmark
 from fscil.errors import InputError
@@ -51,11 +52,7 @@ class Run:
         cls, config: Config, out: Path, *, resume: bool = False, force: bool = False, reporter: Reporter | None = None
     ) -> Run:
         """Claim the folder; a folder of another config is refused."""
-        for name in config.methods:
-            methods.make(name, config.options.get(name))  # refuse a wrong option before training, not after
-        unknown = set(config.options) - set(methods.REGISTRY)
-        if unknown:
-            methods.make(sorted(unknown)[0])
+        _check_methods(config)
         device = pick_device(config.accelerator)
         out = Path(out)
         claim_folder(out, force=force, resume=resume)
@@ -94,7 +91,8 @@ class Run:
                 self._checkpoint = checkpoint
                 return checkpoint
             raise InputError(
-                f"{done} was trained with other settings or other data; add --force to train again, or choose another --out."
+                f"{done} was trained with other settings or other data; "
+                f"add --force to train again, or choose another --out."
             )
         with self.reporter.task("Base training") as update:
             train_base(
@@ -193,7 +191,11 @@ class Run:
                 self.benchmark,
                 self.cache(),
                 self.device,
-                [read_json(self.result_path(name, d)) for name in self.config.methods for d in range(self.config.draws)],
+                [
+                    read_json(self.result_path(name, d))
+                    for name in self.config.methods
+                    for d in range(self.config.draws)
+                ],
                 update,
             )
         write_json(path, document)
@@ -211,6 +213,17 @@ class Run:
         self.train()
         self.evaluate()
         return self.report()
+
+
+def _check_methods(config: Config) -> None:
+    """Refuse a wrong method or option before training, not after."""
+    for name in (*config.methods, *config.options):
+        method = methods.make(name, config.options.get(name))
+        if not config.backbone.name:  # a named network tells its depth only once it is built
+            depth = config.backbone.depth
+            method.start(seed=0, depth=depth, device=torch.device("cpu"))
+            for block in method.blocks(depth):
+                check_block(block, depth)
 
 
 def _check_same(stored: dict[str, Any], wanted: dict[str, Any], out: Path) -> None:

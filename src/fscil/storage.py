@@ -37,7 +37,10 @@ def write_atomic(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    write_atomic(path, lambda target: target.write_text(text, encoding="utf-8") and None)
+    def write(target: Path) -> None:
+        target.write_text(text, encoding="utf-8")
+
+    write_atomic(path, write)
 
 
 def write_json(path: Path, document: Any) -> None:
@@ -63,7 +66,8 @@ def claim_folder(path: Path, *, force: bool, resume: bool = False) -> None:
             raise InputError(f"{path} is a file, not a folder; choose another --out.")
         if path.is_dir() and any(path.iterdir()) and not (force or resume):
             raise InputError(
-                f"{path} already exists and is not empty; add --resume to continue it, --force to overwrite, or choose another --out."
+                f"{path} already exists and is not empty; "
+                f"add --resume to continue it, --force to overwrite, or choose another --out."
             )
         path.mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK):

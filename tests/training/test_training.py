@@ -1,8 +1,9 @@
-"""Base training: it learns, repeats bit for bit, continues exactly, and does not care how many processes share a batch."""
+"""Base training: it learns, repeats bit for bit, continues exactly, and shares a batch among processes."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 import torch
+
 from fscil import config as configs
 from fscil.config import Config
 from fscil.data import load_benchmark
@@ -57,17 +59,17 @@ def test_training_cut_at_any_step_continues_to_the_same_weights(session: Session
     config = digits("train.checkpoint_seconds=0", "backbone.drop_path=0.2")
     train_base(session, config, tmp_path / "whole")
 
-    class Cut(Exception):
+    class CutError(Exception):
         pass
 
     for stop in (1, 7, 8):
 
         def cut(done: int, total: int, stop: int = stop) -> None:
             if done == stop:
-                raise Cut
+                raise CutError
 
         folder = tmp_path / f"cut{stop}"
-        with pytest.raises(Cut):
+        with pytest.raises(CutError):
             train_base(session, config, folder, progress=cut)
         train_base(session, config, folder, resume=True)
         assert not (folder / "state.safetensors").exists()
@@ -93,7 +95,9 @@ def test_a_teacher_can_be_learned_from(session: Session, tmp_path: Path, kind: s
         "digits", [plain, f"train.teacher={tmp_path / 'teacher'}", f"train.distill={kind}", "train.distill_weight=1.0"]
     )
     # Ground truth is wrong on purpose: with weight 1 only the teacher can have taught the right classes.
-    shuffled = dataclasses.replace(session, labels=session.labels[torch.randperm(len(session), generator=torch.Generator().manual_seed(0))])
+    shuffled = dataclasses.replace(
+        session, labels=session.labels[torch.randperm(len(session), generator=torch.Generator().manual_seed(0))]
+    )
     student = train_base(shuffled, config, tmp_path / "student")
     assert session.images is not None
     right = (student.classifier(session.images).argmax(1) == session.labels).float().mean()
@@ -125,7 +129,7 @@ def test_schedule_warms_up_and_ends_at_the_minimum() -> None:
     rates = [learning_rate(step, 100, 10, 1.0, 0.1) for step in range(100)]
     assert rates[0] == pytest.approx(0.1)
     assert rates[9] == rates[10] == 1.0
-    assert all(a >= b for a, b in zip(rates[10:], rates[11:], strict=False))
+    assert all(a >= b for a, b in itertools.pairwise(rates[10:]))
     assert rates[99] == pytest.approx(0.1, abs=1e-3)
 
 
@@ -150,10 +154,17 @@ def test_kill_minus_nine_then_resume_gives_the_same_matrix(tmp_path: Path) -> No
         "--set", "train.checkpoint_seconds=0", "--set", "train.epochs=6", "--json",
     ]  # fmt: skip
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    whole = subprocess.run([*command, "--out", tmp_path / "whole"], env=environment, capture_output=True, text=True, check=True)
+    whole = subprocess.run(
+        [*command, "--out", tmp_path / "whole"], env=environment, capture_output=True, text=True, check=True
+    )
     state = tmp_path / "killed" / "base" / "state.safetensors"
     for kill in range(3):
-        process = subprocess.Popen([*command, "--out", tmp_path / "killed", "--resume"], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        process = subprocess.Popen(
+            [*command, "--out", tmp_path / "killed", "--resume"],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
         before = state.stat().st_mtime_ns if state.exists() else 0
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline and not (state.exists() and state.stat().st_mtime_ns > before):
@@ -161,7 +172,13 @@ def test_kill_minus_nine_then_resume_gives_the_same_matrix(tmp_path: Path) -> No
         time.sleep(0.15 * kill)
         process.send_signal(signal.SIGKILL)
         process.wait()
-    resumed = subprocess.run([*command, "--out", tmp_path / "killed", "--resume"], env=environment, capture_output=True, text=True, check=True)
+    resumed = subprocess.run(
+        [*command, "--out", tmp_path / "killed", "--resume"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     import json
 
     first, second = (json.loads(done.stdout)["results"] for done in (whole, resumed))

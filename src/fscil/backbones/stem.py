@@ -24,7 +24,11 @@ class ConvStem(nn.Module):
         for left in range(halvings - 1, -1, -1):
             wider = embed_dim // 2**left
             # One group: the norm sees each image alone, so results do not depend on the batch or on DDP.
-            layers += [nn.Conv2d(channels, wider, 3, stride=2, padding=1, bias=False), nn.GroupNorm(1, wider), nn.GELU()]
+            layers += [
+                nn.Conv2d(channels, wider, 3, stride=2, padding=1, bias=False),
+                nn.GroupNorm(1, wider),
+                nn.GELU(),
+            ]
             channels = wider
         self.layers = nn.Sequential(*layers, nn.Conv2d(channels, embed_dim, 1))
         side = img_size // patch_size

@@ -7,6 +7,7 @@ that is needed to turn uint8 pixels into features.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import timm
 import torch
@@ -34,6 +35,10 @@ class ViT(nn.Module):
         self.depth = len(self.trunk.blocks)
         self.register_buffer("mean", torch.full((3, 1, 1), 0.5))
         self.register_buffer("std", torch.full((3, 1, 1), 0.25))
+        if config.pretrained:
+            expected: Any = self.trunk.pretrained_cfg
+            self.mean.copy_(torch.tensor(expected["mean"])[:, None, None])
+            self.std.copy_(torch.tensor(expected["std"])[:, None, None])
 
     def measure_pixels(self, images: Tensor) -> None:
         """Set the input normalisation from uint8 training images (n, h, w, 3)."""
@@ -57,10 +62,10 @@ class ViT(nn.Module):
     def forward_layers(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
         """Final features, and the class token after each of `blocks` (1-based) through the final norm."""
         for block in blocks:
-            if not 1 <= block <= self.depth:
-                raise InputError(f"Block {block} does not exist: the network has blocks 1 to {self.depth}.")
+            check_block(block, self.depth)
         if not blocks:
             return self(images), {}
+        final: Any
         final, tokens = self.trunk.forward_intermediates(
             self.prepare(images),
             indices=[block - 1 for block in blocks],
@@ -75,6 +80,11 @@ class ViT(nn.Module):
         return self.trunk.forward_head(final, pre_logits=True), layers
 
 
+def check_block(block: int, depth: int) -> None:
+    if not 1 <= block <= depth:
+        raise InputError(f"Block {block} does not exist: the network has blocks 1 to {depth}.")
+
+
 def _sized(config: BackboneConfig) -> VisionTransformer:
     stems = {"patch": PatchEmbed, "conv": ConvStem}
     if config.stem not in stems:
@@ -82,9 +92,13 @@ def _sized(config: BackboneConfig) -> VisionTransformer:
     if config.stem == "conv" and config.patch_size not in (2, 4, 8, 16):
         raise InputError(f"backbone.stem=conv needs a patch_size of 2, 4, 8 or 16; got {config.patch_size}.")
     if config.image_size % config.patch_size:
-        raise InputError(f"backbone.image_size {config.image_size} is not a multiple of backbone.patch_size {config.patch_size}.")
+        raise InputError(
+            f"backbone.image_size {config.image_size} is not a multiple of backbone.patch_size {config.patch_size}."
+        )
     if config.embed_dim % config.num_heads:
-        raise InputError(f"backbone.embed_dim {config.embed_dim} is not a multiple of backbone.num_heads {config.num_heads}.")
+        raise InputError(
+            f"backbone.embed_dim {config.embed_dim} is not a multiple of backbone.num_heads {config.num_heads}."
+        )
     return VisionTransformer(
         img_size=config.image_size,
         patch_size=config.patch_size,
@@ -104,9 +118,16 @@ def _named(config: BackboneConfig) -> VisionTransformer:
             config.name, pretrained=config.pretrained, num_classes=0, drop_path_rate=config.drop_path
         )
     except RuntimeError as error:
-        raise InputError(f"timm cannot build '{config.name}': {error}. `timm.list_models('vit*')` names its ViTs.") from None
+        raise InputError(
+            f"timm cannot build '{config.name}': {error}. `timm.list_models('vit*')` names its ViTs."
+        ) from None
     except Exception as error:  # timm raises many kinds when weights cannot be fetched
-        raise InputError(f"The weights of '{config.name}' could not be loaded ({type(error).__name__}); check the network or set backbone.pretrained=false.") from error
+        raise InputError(
+            f"The weights of '{config.name}' could not be loaded ({type(error).__name__}); "
+            f"check the network or set backbone.pretrained=false."
+        ) from error
     if not isinstance(trunk, VisionTransformer):
-        raise InputError(f"'{config.name}' is not a vision transformer of timm; choose one of timm.list_models('vit*').")
+        raise InputError(
+            f"'{config.name}' is not a vision transformer of timm; choose one of timm.list_models('vit*')."
+        )
     return trunk

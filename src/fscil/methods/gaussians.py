@@ -25,7 +25,9 @@ class ClassGaussians:
         """`x` is (n, groups, dim); labels count from 0."""
         count, groups, dim = x.shape
         means = torch.zeros(self.base_classes, groups, dim, device=x.device)
-        sizes = torch.zeros(self.base_classes, device=x.device).index_add_(0, labels, torch.ones(count, device=x.device))
+        sizes = torch.zeros(self.base_classes, device=x.device).index_add_(
+            0, labels, torch.ones(count, device=x.device)
+        )
         means.index_add_(0, labels, x)
         means /= sizes[:, None, None]
         covariances = torch.zeros(self.base_classes, groups, dim, dim, device=x.device)
@@ -48,9 +50,7 @@ class ClassGaussians:
     def sample(self, classes: Tensor, per_class: int, generator: torch.Generator) -> Tensor:
         """(len(classes) * per_class, groups, dim), class by class."""
         groups, dim = self.means.shape[1:]
-        noise = torch.randn(
-            len(classes), groups, per_class, dim, generator=generator, device=self.means.device
-        )
+        noise = torch.randn(len(classes), groups, per_class, dim, generator=generator, device=self.means.device)
         drawn = noise @ self.factors[classes].transpose(-1, -2) + self.means[classes][:, :, None]
         return drawn.transpose(1, 2).flatten(0, 1)
 

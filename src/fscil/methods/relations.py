@@ -15,7 +15,12 @@ def cosine_constraint(rectified: Tensor, final: Tensor) -> Tensor:
 def class_relation(rectified_logits: Tensor, layer_logits: Tensor) -> Tensor:
     """KL(softmax of the intermediate logits || softmax of the rectified logits) (eq. 9), summed over branches."""
     target = F.log_softmax(layer_logits, dim=-1)
-    return F.kl_div(F.log_softmax(rectified_logits, dim=-1), target, log_target=True, reduction="none").sum(-1).mean(1).sum()
+    return (
+        F.kl_div(F.log_softmax(rectified_logits, dim=-1), target, log_target=True, reduction="none")
+        .sum(-1)
+        .mean(1)
+        .sum()
+    )
 
 
 def instance_relation(rectified: Tensor, layers: Tensor, labels: Tensor, intra: float, inter: float) -> Tensor:

@@ -22,6 +22,8 @@ from fscil.methods.gaussians import ClassGaussians
 from fscil.methods.rectifier import Rectifier
 from fscil.methods.relations import class_relation, cosine_constraint, cross_entropy, instance_relation
 
+Batch = tuple[Tensor, Tensor]  # features (1 + layers, n, d), final first; labels (n,)
+
 
 @dataclass
 class YourSelf(Method):
@@ -72,7 +74,9 @@ class YourSelf(Method):
         self.means_ = self._unit_means(stacked, session.labels, session.classes)
         if self.prototypes == "head":
             if session.head is None:
-                raise InputError("options.yourself.prototypes=head needs the network's classifier, which is not at hand here.")
+                raise InputError(
+                    "options.yourself.prototypes=head needs the network's classifier, which is not at hand here."
+                )
             self.means_[0] = F.normalize(session.head.float(), dim=-1)
         self.gaussians_ = ClassGaussians(self.top_k, self.jitter, self.base_classes_)
         self.gaussians_.fit_base(self._grouped(stacked), session.labels)
@@ -80,14 +84,15 @@ class YourSelf(Method):
         # Built on the CPU and moved, so that the start does not depend on the device.
         start = torch.Generator().manual_seed(self.seed_)
         self.rectifier_ = Rectifier(len(self.chosen_), view.final.shape[1], self.residual, start).to(stacked.device)
-        by_class = _rows_by_class(session.labels, session.classes)
+        # Rows of each class, padded to one table: a batch then takes two gathers and no loop.
+        by_class = [torch.nonzero(session.labels == c).flatten() for c in session.classes]
+        table = torch.nn.utils.rnn.pad_sequence(by_class, batch_first=True)
+        sizes = torch.tensor([len(rows) for rows in by_class], device=stacked.device)
 
-        def batch() -> tuple[Tensor, Tensor]:
+        def batch() -> Batch:
             classes = self._some_classes(self.base_classes_, generator)
             picks = torch.rand(len(classes), self.batch_samples, generator=generator, device=stacked.device)
-            sizes = torch.tensor([len(rows) for rows in by_class], device=stacked.device)[classes]
-            padded = torch.nn.utils.rnn.pad_sequence(by_class, batch_first=True)[classes]
-            rows = padded.gather(1, (picks * sizes[:, None]).long()).flatten()
+            rows = table[classes].gather(1, (picks * sizes[classes, None]).long()).flatten()
             return stacked[:, rows], session.labels[rows]
 
         self._train(batch, self.base_steps)
@@ -102,7 +107,7 @@ class YourSelf(Method):
         generator = self._generator(session.index)
         seen = session.classes.stop
 
-        def batch() -> tuple[Tensor, Tensor]:
+        def batch() -> Batch:
             classes = self._some_classes(seen, generator)
             drawn = self._ungrouped(self.gaussians_.sample(classes, self.batch_samples, generator))
             labels = classes.repeat_interleave(self.batch_samples)
@@ -118,10 +123,10 @@ class YourSelf(Method):
         return F.softmax(per_branch, dim=-1).mean(0)
 
     def variants(self) -> dict[str, Callable[[View], Tensor]]:
-        return {
-            f"block {block}": (lambda view, branch=branch: self.branch_scores(view)[branch])
-            for branch, block in enumerate(self.chosen_)
-        }
+        def branch_alone(branch: int) -> Callable[[View], Tensor]:
+            return lambda view: self.branch_scores(view)[branch]
+
+        return {f"block {block}": branch_alone(branch) for branch, block in enumerate(self.chosen_)}
 
     @torch.no_grad()
     def branch_scores(self, view: View) -> Tensor:
@@ -151,7 +156,7 @@ class YourSelf(Method):
             self.gaussians_ = ClassGaussians(self.top_k, self.jitter, self.base_classes_)
             self.gaussians_.load(state["gaussians_"])
 
-    def _train(self, batch: Any, steps: int) -> None:
+    def _train(self, batch: Callable[[], Batch], steps: int) -> None:
         optimizer = torch.optim.SGD(
             self.rectifier_.parameters(), lr=self.lr, momentum=self.momentum, dampening=self.dampening
         )
@@ -209,7 +214,3 @@ class YourSelf(Method):
 
     def _generator(self, session: int) -> torch.Generator:
         return torch.Generator(device=self.means_.device).manual_seed(self.seed_ * 1_000_003 + session)
-
-
-def _rows_by_class(labels: Tensor, classes: range) -> list[Tensor]:
-    return [torch.nonzero(labels == c).flatten() for c in classes]

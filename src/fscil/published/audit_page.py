@@ -42,9 +42,9 @@ def _opening(audit: Audit) -> str:
             "# Do the published numbers add up?",
             f"*{about['title']}* ({about['venue']}, [arXiv {about['arxiv']}](https://arxiv.org/abs/{about['arxiv']})) "
             f"introduced gAcc and printed it for {_methods_with_gacc()} methods. A mean can be recomputed from its "
-            "row, and a gAcc from an accuracy row and a novel-class row. This page does so for every value where the paper "
-            "prints enough, and says where two numbers cannot both be right. `fscil paper audit` computes it, `--json` "
-            "gives it to programs.",
+            "row, and a gAcc from an accuracy row and a novel-class row. This page does so for every value where the "
+            "paper prints enough, and says where two numbers cannot both be right. `fscil paper audit` computes it, "
+            "`--json` gives it to programs.",
             "A contradiction is a slip in print until shown otherwise: it says nothing about the method. It is listed "
             "with both numbers so that nobody has to find it twice.",
             "## In short",

@@ -65,6 +65,16 @@ def audit() -> Audit:
     return Audit(findings, tuple(_rises()), tuple(_blind()))
 
 
+def doubtful_values(printed: PrintedTable) -> set[tuple[str, str]]:
+    """(row key, column) of the values in a table that contradict their own row."""
+    titles = {method_title(row.key): row.key for row in printed.rows}
+    return {
+        (titles[finding.row], finding.column)
+        for finding in audit().of("contradicts")
+        if finding.kind in ("mean", "gacc") and printed.number in finding.tables and finding.row in titles
+    }
+
+
 def _row_findings() -> Iterator[Finding]:
     for printed, row, complete in printed_rows():
         for check in checks(complete):

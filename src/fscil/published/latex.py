@@ -19,7 +19,8 @@ def latex_table(rendering: Rendering) -> str:
     yours = [_line(line) for line in rendering.lines if line.yours]
     head = [rf"\begin{{tabular}}{{l{'c' * len(rendering.columns)}}}", r"\toprule", *_header(rendering), r"\midrule"]
     rows = [*body, *([r"\midrule", *yours] if yours else []), r"\bottomrule"]
-    caption = _escape(" ".join([f"{rendering.title}.", *rendering.notes]))
+    notes = [note for note in rendering.notes if "`" not in note]  # no commands in a caption
+    caption = _escape(" ".join([f"{rendering.title}.", *notes]))
     return "\n".join(
         [
             r"\begin{table}[t]",

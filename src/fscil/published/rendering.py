@@ -6,11 +6,13 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from fscil.errors import InputError
+from fscil.published.auditor import doubtful_values
 from fscil.published.catalogue import PrintedTable, Row, datasets, method_title
+from fscil.published.finding import COLUMNS
 from fscil.published.latex import latex_table
 from fscil.published.markdown import markdown_table
 from fscil.published.runs import comparable
@@ -25,13 +27,20 @@ _HEADERS = {
     "beta_novce": "β_NovCE", "beta_cr": "β_CR", "beta_ir": "β_IR",
 }  # fmt: skip
 _RANKED = ("comparison", "novel", "ablation", "layers")
-_FIRST = {"corner": "Model", "backbones": "Backbone", "tradeoffs": "Data set (source)", "layers": "Features", "ablation": "Variant"}
+_FIRST = {
+    "corner": "Model",
+    "backbones": "Backbone",
+    "tradeoffs": "Data set (source)",
+    "layers": "Features",
+    "ablation": "Variant",
+}
 
 
 @dataclass(frozen=True)
 class Line:
     """One row to be rendered."""
 
+    key: str
     name: str
     cells: list[str]
     quoted: bool = False
@@ -53,7 +62,8 @@ class Rendering:
 
     @property
     def headers(self) -> list[str]:
-        return [_HEADERS.get(column, column) for column in self.columns]
+        names = [_HEADERS.get(column, column) for column in self.columns]
+        return [name.removesuffix(" (M)") for name in names] if self.first == "Backbone" else names
 
 
 def lay_out(printed: PrintedTable, yours: Sequence[Series] = (), *, any_dataset: bool = False) -> Rendering:
@@ -62,7 +72,9 @@ def lay_out(printed: PrintedTable, yours: Sequence[Series] = (), *, any_dataset:
     lines = [_printed_line(printed, row) for row in printed.rows]
     if yours:
         if printed.kind not in _RANKED:
-            raise InputError(f"Table '{printed.name}' has no rows for methods, so no run fits into it; leave out --with.")
+            raise InputError(
+                f"Table '{printed.name}' has no rows for methods, so no run fits into it; leave out --with."
+            )
         plan = datasets()[printed.dataset]
         lines += [_your_line(entry, columns, printed) for entry in comparable(yours, plan, any_dataset=any_dataset)]
     if printed.kind in _RANKED:
@@ -91,7 +103,7 @@ def _printed_line(printed: PrintedTable, row: Row) -> Line:
     if printed.kind == "corner":
         name = row.key.replace("f", "f_")
     cells = [cell.text.replace("x", "✓") if cell.text == "x" else cell.text for cell in row.cells.values()]
-    return Line(name, cells, quoted=row.quoted)
+    return Line(row.key, name, cells, quoted=row.quoted)
 
 
 def _your_line(entry: Series, columns: list[str], printed: PrintedTable) -> Line:
@@ -110,7 +122,7 @@ def _your_line(entry: Series, columns: list[str], printed: PrintedTable) -> Line
         else:
             cells.append("-" if column == "params" else "")
     other = "" if entry.dataset in (printed.dataset, datasets()[printed.dataset].title) else f" on {entry.dataset}"
-    return Line(f"{entry.title}{other}", cells, yours=True)
+    return Line(entry.key, f"{entry.title}{other}", cells, yours=True)
 
 
 def _rank(lines: list[Line], columns: list[str]) -> list[Line]:
@@ -125,9 +137,7 @@ def _rank(lines: list[Line], columns: list[str]) -> list[Line]:
         for i, value in enumerate(values):
             if value is not None and value in order[:2]:
                 ranks[i][j] = "best" if value == order[0] else "second"
-    return [
-        Line(line.name, line.cells, line.quoted, line.yours, rank) for line, rank in zip(lines, ranks, strict=True)
-    ]
+    return [replace(line, ranks=rank) for line, rank in zip(lines, ranks, strict=True)]
 
 
 def _value(cell: str) -> float | None:
@@ -147,6 +157,10 @@ def _notes(printed: PrintedTable, lines: list[Line], yours: Sequence[Series]) ->
         several = any(len(entry.matrices) > 1 for entry in yours)
         spread = " mean ± standard deviation over draws of the shots." if several else ""
         notes.append(f"‡: your runs, not in the paper;{spread or ' one draw of the shots.'}")
+    doubtful = doubtful_values(printed) if printed.kind in _RANKED else set()
+    if doubtful:
+        values = ", ".join(f"{method_title(key)}'s {COLUMNS[column]}" for key, column in sorted(doubtful))
+        notes.append(f"As printed; contradicts its own row: {values} (see `fscil paper audit`).")
     return notes
 
 
@@ -157,7 +171,9 @@ def _markdown(rendering: Rendering) -> str:
         cells = [_emphasis(cell, rank) for cell, rank in zip(line.cells, ranks, strict=True)]
         rows.append([f"{line.name}{'†' if line.quoted else ''}{' ‡' if line.yours else ''}", *cells])
     body = markdown_table([rendering.first, *rendering.headers], rows)
-    return "\n\n".join([f"**{rendering.title}**", body, *([" ".join(rendering.notes)] if rendering.notes else [])]) + "\n"
+    return (
+        "\n\n".join([f"**{rendering.title}**", body, *([" ".join(rendering.notes)] if rendering.notes else [])]) + "\n"
+    )
 
 
 def _emphasis(cell: str, rank: str) -> str:
@@ -166,22 +182,24 @@ def _emphasis(cell: str, rank: str) -> str:
 
 def _csv(rendering: Rendering) -> str:
     """Numbers as printed and nothing else; a spread goes into a column of its own."""
-    spreads = [column for j, column in enumerate(rendering.columns) if any("±" in line.cells[j] for line in rendering.lines)]
+    columns, lines = rendering.columns, rendering.lines
+    spreads = [column for j, column in enumerate(columns) if any("±" in line.cells[j] for line in lines)]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["name", "quoted", "yours", *rendering.columns, *(f"{column}_sd" for column in spreads)])
-    for line in rendering.lines:
-        pairs = {column: (cell.split(" ± ") + [""])[:2] for column, cell in zip(rendering.columns, line.cells, strict=True)}
+    writer.writerow(["key", "name", "quoted", "yours", *columns, *(f"{column}_sd" for column in spreads)])
+    for line in lines:
+        pairs = dict(zip(columns, [(*cell.split(" ± "), "")[:2] for cell in line.cells], strict=True))
         flags = ["yes" if line.quoted else "no", "yes" if line.yours else "no"]
         means = [mean.replace("✓", "x") for mean, _ in pairs.values()]
-        writer.writerow([line.name, *flags, *means, *(pairs[column][1] for column in spreads)])
+        writer.writerow([line.key, line.name, *flags, *means, *(pairs[column][1] for column in spreads)])
     return text.getvalue()
 
 
 def _json(rendering: Rendering) -> str:
-    rows = [
-        {"name": line.name, "quoted": line.quoted, "yours": line.yours, **dict(zip(rendering.columns, line.cells, strict=True))}
-        for line in rendering.lines
-    ]
+    rows = []
+    for line in rendering.lines:
+        cells = dict(zip(rendering.columns, line.cells, strict=True))
+        flags = {"quoted": line.quoted, "yours": line.yours}
+        rows.append({"key": line.key, "name": line.name, **flags, "cells": cells})
     document = {"title": rendering.title, "source": rendering.source, "rows": rows, "notes": rendering.notes}
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

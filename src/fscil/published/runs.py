@@ -13,6 +13,9 @@ from fscil.published.catalogue import Dataset
 from fscil.published.series import Series
 from fscil.storage import read_json
 
+_IGNORED = frozenset(
+    {"recipe", "seed", "draws", "methods", "accelerator", "devices", "strategy", "precision", "path", "download"}
+)
 _NAMES = {"miniimagenet": "mini", "cub": "cub200", "cub2002011": "cub200", "cifar": "cifar100"}
 
 
@@ -25,6 +28,7 @@ class Run:
     dataset: str
     matrix: AccuracyMatrix
     source: str
+    draw: tuple[object, object] = (None, None)  # seed of the training, seed of the shots
     config: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -34,14 +38,26 @@ def load_runs(paths: Iterable[str | Path]) -> list[Run]:
 
 
 def as_series(runs: Sequence[Run]) -> list[Series]:
-    """Draws of one method on one data set become one series."""
-    groups: dict[tuple[str, str, str, tuple[int, ...]], list[Run]] = {}
+    """Draws of one method with the same settings become one series; other settings are another series."""
+    groups: dict[tuple[object, ...], list[Run]] = {}
     for run in runs:
-        groups.setdefault((run.method, run.title, run.dataset, run.matrix.classes), []).append(run)
-    return [
-        Series(method, title, dataset, tuple(run.matrix for run in group), yours=True)
-        for (method, title, dataset, _), group in groups.items()
-    ]
+        key = (run.method, run.title, run.dataset, run.matrix.classes, tuple(sorted(settings(run).items())))
+        groups.setdefault(key, []).append(run)
+    series = []
+    for group in groups.values():
+        _refuse_twins(group)
+        first = group[0]
+        leaders = (other[0] for other in groups.values())
+        rivals = [run for run in leaders if (run.method, run.dataset) == (first.method, first.dataset)]
+        suffix = _differing(first, rivals)
+        title, matrices = f"{first.title}{suffix}", tuple(run.matrix for run in group)
+        series.append(Series(f"{first.method}{suffix}", title, first.dataset, matrices, yours=True))
+    return series
+
+
+def settings(run: Run) -> dict[str, str | float]:
+    """What shapes a run, as dotted keys; not its seeds, its hardware, or where its files lie."""
+    return {name: value for name, value in _flat(run.config).items() if name.split(".")[-1] not in _IGNORED}
 
 
 def comparable(series: Sequence[Series], dataset: Dataset, *, any_dataset: bool = False) -> list[Series]:
@@ -55,7 +71,7 @@ def comparable(series: Sequence[Series], dataset: Dataset, *, any_dataset: bool 
         if dataset_key(entry.dataset) != dataset.key and not any_dataset:
             raise InputError(
                 f"{entry.title} was measured on {entry.dataset}, this is {dataset.title}: the numbers are not "
-                f"comparable; choose a table or figure of its data set, or add --any-dataset to place them side by side."
+                f"comparable; choose a table or figure of its data set, or add --any-dataset to see them side by side."
             )
     return list(series)
 
@@ -93,9 +109,7 @@ def _load(path: Path) -> Run:
     if missing:
         raise InputError(f"{path} has no '{missing[0]}'; give a result.json that is complete.")
     try:
-        matrix = AccuracyMatrix.from_lists(
-            document["matrix"], document["classes"], document.get("test_counts") or ()
-        )
+        matrix = AccuracyMatrix.from_lists(document["matrix"], document["classes"], document.get("test_counts") or ())
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
     except (TypeError, ValueError):
@@ -107,6 +121,7 @@ def _load(path: Path) -> Run:
         dataset=str(document["dataset"]),
         matrix=matrix,
         source=str(path),
+        draw=(document.get("seed"), document.get("shots_seed")),
         config=config if isinstance(config, dict) else {},
     )
 
@@ -115,3 +130,39 @@ def _plan(classes: tuple[int, ...]) -> str:
     if len(classes) > 2 and len(set(classes[1:])) == 1:
         return f"{classes[0]} + {len(classes) - 1} x {classes[1]}"
     return " + ".join(map(str, classes))
+
+
+def _refuse_twins(runs: Sequence[Run]) -> None:
+    seen: dict[tuple[object, object], Run] = {}
+    for run in runs:
+        twin = seen.setdefault(run.draw, run)
+        if twin is not run:
+            raise InputError(f"{twin.source} and {run.source} are the same draw of {run.method}; give each draw once.")
+
+
+def _differing(run: Run, rivals: Sequence[Run]) -> str:
+    """The settings in which a method's runs differ, as part of its name; nothing if they do not."""
+    flat = [settings(rival) for rival in rivals]
+    names = sorted({name for entry in flat for name in entry})
+    own = settings(run)
+    parts = []
+    for name in names:
+        if len({entry.get(name) for entry in flat}) > 1:
+            value = own.get(name, "unset")
+            shown = f"{value:g}" if isinstance(value, float) else value
+            parts.append(f"{name.split('.')[-1]} {shown}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, str | float]:
+    """Dotted keys of all numbers, switches and words in a nested config."""
+    found: dict[str, str | float] = {}
+    for name, value in config.items():
+        path = f"{prefix}{name}"
+        if isinstance(value, Mapping):
+            found |= _flat(value, f"{path}.")
+        elif isinstance(value, bool | int | float):
+            found[path] = float(value)
+        elif isinstance(value, str):
+            found[path] = value
+    return found

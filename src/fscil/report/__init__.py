@@ -3,8 +3,9 @@
 from fscil.report.analysis import Analysis, load_analysis, parse_analysis
 from fscil.report.embedding import tsne_panels
 from fscil.report.page import report_html, write_report
-from fscil.report.results import Result, load_results, parse_result
+from fscil.report.results import Result, find_results, load_results, parse_result
 from fscil.report.tables import Column, ComparisonTable, Difference, Row, Spread, comparison_table
+from fscil.report.text import comparison_text
 
 __all__ = [
     "Analysis",
@@ -15,6 +16,8 @@ __all__ = [
     "Row",
     "Spread",
     "comparison_table",
+    "comparison_text",
+    "find_results",
     "load_analysis",
     "load_results",
     "parse_analysis",

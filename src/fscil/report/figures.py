@@ -138,6 +138,7 @@ def _band(axes: Axes, x: Sequence[float], runs: np.ndarray, style: Style, shade:
         color=style.colour,
         linestyle=style.line,
         marker=style.marker,
+        markersize=style.size,
         markevery=every,
         markeredgecolor=colour("paper"),
         markeredgewidth=0.8,

@@ -10,8 +10,9 @@ from fscil.report.palette import MARKERS, SERIES, Style, colour
 from fscil.report.svg import drawing
 
 KIND_STYLES = {
-    "raw": Style("muted", "o", (4, 1.5)),
-    "rectified": Style("c1", "s"),
+    # The raw network is the baseline, the rectified layers together are YourSelf: drawn as those are.
+    "raw": Style("c1", "o", (4, 1.5)),
+    "rectified": Style("c0", "s"),
     "ensemble": Style("c0", "*"),
 }
 KIND_WORDS = {
@@ -44,7 +45,7 @@ def layer_figure(layers: tuple[Layer, ...], key: str, name: str) -> Html:
                 color=style.colour,
                 linestyle="none" if kind == "ensemble" else style.line,
                 marker=style.marker,
-                markersize=11 if style.marker == "*" else 6,
+                markersize=style.size,
                 markeredgecolor=colour("paper"),
                 markeredgewidth=0.8,
             )
@@ -70,7 +71,7 @@ def map_figure(panel: Panel, maps: Maps, index: int) -> Html:
             axes.scatter(
                 mine[:, 0],
                 mine[:, 1],
-                s=26,
+                s=style.size**2 * 0.85,
                 color=style.colour,
                 marker=style.marker,
                 edgecolors=colour("paper"),

@@ -14,9 +14,9 @@ from zlib import crc32
 # The order of the series colours: strongest contrast on white first. style.css gives each its light and dark value.
 SERIES = ("c0", "c1", "c2", "c3", "c4", "c5", "c6")
 ROLES = ("ink", "muted", "line", "grid", "paper", "heat", *SERIES)
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-DASHES: tuple[tuple[float, ...], ...] = ((4, 1.5), (), (1, 1.2), (6, 1.5, 1, 1.5), (3, 1), (8, 2), (2, 2))
-_KNOWN = {"prototypes": 0, "yourself": 1}  # the pair shown first and most often
+MARKERS = ("*", "o", "s", "^", "D", "v", "P")
+DASHES: tuple[tuple[float, ...], ...] = ((), (4, 1.5), (1, 1.2), (6, 1.5, 1, 1.5), (3, 1), (8, 2), (2, 2))
+_KNOWN = {"yourself": 0, "prototypes": 1}  # the pair shown first and most often
 _PLACEHOLDER = re.compile("#0101([0-9a-f]{2})")
 
 
@@ -31,6 +31,11 @@ class Style:
     @property
     def colour(self) -> str:
         return colour(self.role)
+
+    @property
+    def size(self) -> float:
+        """Of the marker; a star is mostly air and needs more."""
+        return 10.0 if self.marker == "*" else 5.5
 
     @property
     def line(self) -> Any:

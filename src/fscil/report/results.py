@@ -42,6 +42,19 @@ class Result:
         return self.seed, self.shots_seed
 
 
+def find_results(paths: Iterable[str | Path]) -> list[Path]:
+    """Files as they are; for a folder, every result.json below it, in the order of their paths."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        inside = sorted(path.rglob("result.json")) if path.is_dir() else [path]
+        if not inside:
+            raise InputError(
+                f"There is no result.json in {path} or below; run an evaluation first or name another folder."
+            )
+        found += inside
+    return list(dict.fromkeys(found))  # a folder and a file in it name the same result
+
+
 def load_results(paths: Iterable[str | Path]) -> list[Result]:
     """Read result files that belong into one comparison; any that does not is refused with a sentence."""
     results = [parse_result(read_json(Path(path)), str(path)) for path in paths]

@@ -43,7 +43,6 @@ _SETTINGS: Any = {
     "text.color": colour("ink"),
     "text.parse_math": False,  # a dollar sign in a name is a dollar sign
     "lines.linewidth": 1.8,
-    "lines.markersize": 5.5,
 }
 
 
@@ -77,7 +76,7 @@ def drawing(height: float, margins: tuple[float, float, float, float] = (42, 8, 
 def swatch(style: Style, line: bool = True) -> Html:
     """The marker of a legend entry, on a piece of its line."""
     shape = MarkerStyle(style.marker)
-    size = 12.0 if style.marker == "*" else 7.5  # a star is mostly air
+    size = 1.3 * style.size
     outline = shape.get_path().transformed(shape.get_transform() + Affine2D().scale(size, -size))
     paint = f"var(--{style.role})"
     marker = element("path", d=_outline(outline), transform="translate(15 7)", style=f"fill:{paint}")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from lightning.fabric import Fabric
@@ -96,12 +96,14 @@ class _Trainer:
             model.backbone.measure_pixels(self.session.images)
         self.plain = model
         optimizer = torch.optim.AdamW(
-            _decay_groups(model, train.weight_decay), lr=train.lr, betas=(0.9, train.beta2), fused=fabric.device.type == "cuda"
+            _decay_groups(model, train.weight_decay),
+            lr=train.lr,
+            betas=(0.9, train.beta2),
+            fused=fabric.device.type == "cuda",
         )
-        if train.compile == "on" or (train.compile == "auto" and fabric.device.type == "cuda"):
-            self.model, self.optimizer = fabric.setup(torch.compile(model), optimizer)
-        else:
-            self.model, self.optimizer = fabric.setup(model, optimizer)
+        compiled = train.compile == "on" or (train.compile == "auto" and fabric.device.type == "cuda")
+        ready = cast(nn.Module, torch.compile(model)) if compiled else model
+        self.model, self.optimizer = fabric.setup(ready, optimizer)
         rank, world = fabric.global_rank, fabric.world_size
         self.batches = Batches(self.session, train.batch_size, seed, fabric.device, rank, world)
         self.augment = Augment(train.augment, self.batches.batch_size, fabric.device, rank, world)
@@ -143,7 +145,11 @@ class _Trainer:
         self.optimizer.step()
         if self.average:
             self.average.update(self.plain, step)
-        return self.fabric.all_reduce(loss.detach(), reduce_op="mean") if self.fabric.world_size > 1 else loss.detach()
+        loss = loss.detach()
+        if self.fabric.world_size > 1:
+            torch.distributed.all_reduce(loss, torch.distributed.ReduceOp.SUM)  # each process has seen a part
+            loss = loss / self.fabric.world_size
+        return loss
 
     def _loss(self, batch: Mixed) -> Tensor:
         train = self.config.train
@@ -220,7 +226,8 @@ def same_training(info: dict[str, Any], other: dict[str, Any]) -> bool:
 
 def _decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
     """Weight decay on matrices only, as usual for ViTs: not on biases, norms, tokens and position embeddings."""
-    matrices, rest = [], []
+    matrices: list[nn.Parameter] = []
+    rest: list[nn.Parameter] = []
     for name, parameter in model.named_parameters():
         plain = parameter.ndim < 2 or "pos_embed" in name or "cls_token" in name
         (rest if plain else matrices).append(parameter)

@@ -12,6 +12,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 
 from fscil.palette import Style
 from fscil.storage import write_atomic
@@ -19,7 +20,7 @@ from fscil.storage import write_atomic
 ImageFormat = Literal["png", "svg", "pdf"]
 IMAGE_FORMATS: tuple[ImageFormat, ...] = ("png", "svg", "pdf")
 WIDTH = 7.6  # inches, a text width
-_LOOK = {
+_LOOK: dict[Any, Any] = {
     "font.size": 9.0,
     "axes.titlesize": 9.5,
     "axes.titlelocation": "left",
@@ -49,16 +50,21 @@ def look() -> Iterator[None]:
         yield
 
 
-def new_figure(panels: int, *, height: float = 3.2, ratios: list[float] | None = None) -> tuple[Figure, list[Axes]]:
+def new_figure(
+    panels: int, *, height: float = 3.2, ratios: list[float] | None = None, wide: bool = False
+) -> tuple[Figure, list[Axes]]:
     """A row of panels. No pyplot: nothing global, nothing shown."""
-    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    width = WIDTH if panels > 1 or wide else WIDTH * 0.6
+    figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.subplots(1, panels, width_ratios=ratios, squeeze=False)
     return figure, list(axes[0])
 
 
-def line_look(style: Style) -> dict[str, Any]:
-    """Keyword arguments of `Axes.plot` for a method."""
+def line_look(style: Style, yours: bool = False) -> dict[str, Any]:
+    """Keyword arguments of `Axes.plot` for a method; a user's line is thicker than the published one of that method."""
     return {
+        "linewidth": 2.4 if yours else 1.3,
+        "markeredgecolor": "black" if yours else style.colour,
         "color": style.colour,
         "marker": style.marker,
         "markerfacecolor": style.face,
@@ -90,8 +96,7 @@ def fingerprint(figure: Figure) -> str:
             points = np.asarray(line.get_xydata(), dtype=float)
             digest.update(f"{line.get_label()}{np.round(points, 4).tolist()}".encode())
         for patch in axes.patches:
-            box = patch.get_window_extent() if not hasattr(patch, "get_height") else None
-            if box is None:
+            if isinstance(patch, Rectangle):  # a bar
                 digest.update(f"{patch.get_height():.4f}".encode())
         for text in axes.texts:
             digest.update(text.get_text().encode())

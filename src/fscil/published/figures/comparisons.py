@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from fscil.palette import styles
 from fscil.published.catalogue import datasets, method_title, table
 from fscil.published.figures.canvas import line_look, new_figure
-from fscil.published.figures.panels import alpha_panel, ranked_legend, session_panel, task_ticks
+from fscil.published.figures.panels import alpha_panel, overall_panel, ranked_legend, session_panel, task_ticks
 from fscil.published.series import Series, corner_cases, published
 
 _SHOWN_WITH_CORNERS = ("nc-fscil", "savc", "prototypes", "yourself")  # as in the paper, as far as printed
@@ -35,7 +35,7 @@ def corner_figure(yours: Sequence[Series]) -> Figure:
     left.set_xticks([0, 0.5, 1], ["0\nnovel only", "0.5", "1\naAcc"])
     for axes in (middle, right):
         axes.set_xticks(range(1, len(series[0].classes) + 1, 2))
-    ranked_legend(figure, left, series, columns=4, title="gAcc (grid), miniImageNet")
+    ranked_legend(figure, left, series, below=True, title="gAcc (grid), miniImageNet")
     return figure
 
 
@@ -44,7 +44,7 @@ def printed_comparison(name: str) -> Figure:
     printed = table(name)
     rows = sorted((row for row in printed.rows if row.cells["gacc"].known), key=lambda row: row.cells["gacc"].value)
     chosen = styles(row.key for row in rows)
-    figure, (left, right) = new_figure(2, height=3.9)
+    figure, (left, right) = new_figure(2, height=4.2)
     for row in rows[::-1]:
         values = [cell.value for cell in row.sessions]
         left.plot(range(1, len(values) + 1), values, label=method_title(row.key), **line_look(chosen[row.key]))
@@ -52,15 +52,7 @@ def printed_comparison(name: str) -> Figure:
     left.set_xlabel("task")
     left.set_ylabel("aAcc after the task (%)")
     task_ticks(left, datasets()[printed.dataset].sessions)
-    left.legend(ncols=2, fontsize=7.5, handlelength=2.6)
-    left.set_ylim(bottom=28)
-    for y, row in enumerate(rows):
-        gacc, aacc = row.cells["gacc"].value, row.cells["aacc"].value
-        right.plot([gacc, aacc], [y, y], color="#999999", linewidth=1.0, zorder=1)
-        right.plot(gacc, y, "o", color="#D55E00", label="gAcc" if y == 0 else None)
-        right.plot(aacc, y, "s", color="#0072B2", markerfacecolor="white", label="aAcc" if y == 0 else None)
-    right.set_yticks(range(len(rows)), [method_title(row.key) for row in rows])
+    overall_panel(right, printed, rows[::-1], values=False)
     right.set_title("(b) overall, as printed")
-    right.set_xlabel("accuracy (%)")
-    right.legend(loc="lower right")
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=5, handlelength=2.8)
     return figure

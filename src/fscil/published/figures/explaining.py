@@ -8,7 +8,7 @@ from fscil.metrics import gacc_at, gacc_exact, gacc_grid, grid_steps
 from fscil.palette import BLUE, GREY, VERMILLION, styles
 from fscil.published.catalogue import datasets
 from fscil.published.example import EXAMPLE
-from fscil.published.figures.canvas import new_figure
+from fscil.published.figures.canvas import line_look, new_figure
 from fscil.published.inversion import inversions
 from fscil.published.series import corner_cases, published
 
@@ -44,7 +44,7 @@ def variants_figure() -> Figure:
     """Exact minus grid for every row whose accuracies follow from print, and the part due to the rule at alpha = 0."""
     entries = [entry for dataset in ("mini", "cifar100") for entry in published(dataset)] + corner_cases()
     gaps = [gacc_exact(entry.matrices[0]) - gacc_grid(entry.matrices[0]) for entry in entries]
-    figure, (axes,) = new_figure(1, height=4.9)
+    figure, (axes,) = new_figure(1, height=4.9, wide=True)
     order = sorted(range(len(entries)), key=lambda i: gaps[i])
     chosen = styles(entry.key for entry in entries)
     corners = {entry.key for entry in corner_cases()}
@@ -53,9 +53,9 @@ def variants_figure() -> Figure:
         plan = datasets()[entry.dataset]
         rule = float(entry.matrices[0].values[0, 0]) / (2 * plan.ratio * plan.sessions)
         axes.plot([rule, gaps[i]], [y, y], color="#bbbbbb", linewidth=1.2, zorder=1)
-        axes.plot(rule, y, "|", color=GREY, markersize=8, label="due to the rule at α = 0" if y == 0 else None)
-        style = chosen[entry.key]
-        axes.plot(gaps[i], y, marker=style.marker, color=style.colour, markerfacecolor=style.face, linestyle="none")
+        axes.plot(rule, y, "|", color=GREY, markersize=8, label="of it due to the rule at α = 0" if y == 0 else None)
+        look = {**line_look(chosen[entry.key]), "linestyle": "none"}
+        axes.plot(gaps[i], y, label="exact minus grid" if y == len(order) - 1 else None, **look)
     names = [
         entries[i].title if entries[i].key in corners else f"{entries[i].title}, {datasets()[entries[i].dataset].title}"
         for i in order
@@ -65,5 +65,5 @@ def variants_figure() -> Figure:
     axes.set_xlim(left=0)
     axes.set_xlabel("exact gAcc minus grid gAcc (points)")
     axes.set_title(f"Two variants of one metric: {len(inversions())} published rows and three corner cases")
-    axes.legend(loc="lower right")
+    axes.legend(loc="center left", bbox_to_anchor=(0.02, 0.5))
     return figure

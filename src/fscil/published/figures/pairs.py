@@ -22,8 +22,10 @@ def pair_figure(yours: Sequence[Series]) -> Figure:
         raise InputError(f"The figure 'pair' compares two methods, {len(yours)} were given; give results of two.")
     series = list(yours) or published("mini", ("clom", "c-fscil"))
     if series[0].classes != series[1].classes:
-        raise InputError(f"{series[0].title} and {series[1].title} have different classes per session; compare like with like.")
-    figure, (left, right) = new_figure(2, height=3.3, ratios=[1.15, 1.0])
+        raise InputError(
+            f"{series[0].title} and {series[1].title} have different classes per session; compare runs of one plan."
+        )
+    figure, (left, right) = new_figure(2, height=3.6, ratios=[1.15, 1.0])
     _two_metrics(left, series)
     _final_bars(right, series)
     return figure
@@ -34,21 +36,23 @@ def _two_metrics(axes: Axes, series: Sequence[Series]) -> None:
     tasks = len(series[0].classes)
     ends = []
     for entry in series:
+        colour = chosen[entry.key].colour
         style = line_look(chosen[entry.key])
         for metric, values, mean in (
             ("aAcc", entry.aacc_per_session(), entry.aacc()[0]),
             ("gAcc", entry.gacc_per_session(), entry.gacc()[0]),
         ):
-            dotted = {"linestyle": (0, (1.0, 1.5)), "markerfacecolor": "white"} if metric == "aAcc" else {"linestyle": "-"}
-            axes.plot(range(1, tasks + 1), values, label=f"{entry.label}, {metric}", **{**style, **dotted})
-            ends.append((values[-1], f"{metric} {mean:.2f}", chosen[entry.key].colour))
+            dotted = metric == "aAcc"
+            style |= {"linestyle": (0, (1.0, 1.5)) if dotted else "-", "markerfacecolor": "white" if dotted else colour}
+            axes.plot(range(1, tasks + 1), values, label=f"{entry.label}, {metric}", **style)
+            ends.append((values[-1], f"{metric} {mean:.2f}", colour))
     _spread_labels(axes, tasks + 0.25, ends)
     axes.set_title("(a) aAcc (dotted) and gAcc (solid) per task")
     axes.set_xlabel("task")
     axes.set_ylabel("accuracy after the task (%)")
     task_ticks(axes, tasks)
     axes.set_xlim(0.7, tasks + 2.1)  # room for the means at the right
-    axes.legend(loc="upper right", bbox_to_anchor=(0.93, 1.0))
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, fontsize=8)
 
 
 def _spread_labels(axes: Axes, x: float, ends: list[tuple[float, str, str]]) -> None:
@@ -78,4 +82,4 @@ def _final_bars(axes: Axes, series: Sequence[Series]) -> None:
     axes.set_title("(b) accuracy after the last task")
     axes.set_xlabel("task" if detailed else "classes")
     axes.set_ylabel("accuracy (%)")
-    axes.legend(loc="upper right")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), fontsize=8)

@@ -39,7 +39,9 @@ class Drawing:
 def _compare(dataset: str) -> Callable[[Request], Figure]:
     def drawn(request: Request) -> Figure:
         plan = datasets()[dataset]
-        return comparisons.comparison(dataset, comparable(as_series(request.runs), plan, any_dataset=request.any_dataset))
+        return comparisons.comparison(
+            dataset, comparable(as_series(request.runs), plan, any_dataset=request.any_dataset)
+        )
 
     return drawn
 
@@ -59,36 +61,48 @@ def _yours(request: Request) -> Figure:
     session_panel(middle, series, "gAcc", "(b) gAcc per task")
     session_panel(right, series, "aAcc", "(c) aAcc per task")
     left.set_xticks([0, 0.5, 1], ["0\nnovel only", "0.5", "1\naAcc"])
-    ranked_legend(figure, left, series, columns=min(3, len(series)), title=f"gAcc (grid), {series[0].dataset}")
+    ranked_legend(figure, left, series, below=True, title=f"gAcc (grid), {series[0].dataset}")
     return figure
 
 
 FIGURES: dict[str, Drawing] = {
-    "corner-cases": Drawing("Lazy, Greedy and Greedy-NF beside real methods (figures 2 and A1)", _corners, "mini", takes_runs=True),
+    "corner-cases": Drawing(
+        "Lazy, Greedy and Greedy-NF beside real methods (figures 2 and A1)", _corners, "mini", takes_runs=True
+    ),
     "pair": Drawing(
         "Two methods under aAcc and gAcc (figure 1); with runs of two methods: those",
         lambda request: pairs.pair_figure(as_series(request.runs)),
         takes_runs=True,
     ),
     "comparison-mini": Drawing("All methods on miniImageNet (figure 5)", _compare("mini"), "mini", takes_runs=True),
-    "comparison-cifar": Drawing("All methods on CIFAR-100 (figure A3)", _compare("cifar100"), "cifar100", takes_runs=True),
+    "comparison-cifar": Drawing(
+        "All methods on CIFAR-100 (figure A3)", _compare("cifar100"), "cifar100", takes_runs=True
+    ),
     "comparison-cub": Drawing(
         "All methods on CUB-200, printed values (for figure 6)", lambda _: comparisons.printed_comparison("cub")
     ),
-    "ablation-mini": Drawing("Losses on miniImageNet, printed values (for figure 7)", lambda _: ablations.ablation("ablation-mini")),
-    "ablation-cifar": Drawing("Losses on CIFAR-100, printed values (for figure 7)", lambda _: ablations.ablation("ablation-cifar")),
-    "ablation-cub": Drawing("Losses on CUB-200, printed values (table A8)", lambda _: ablations.ablation("ablation-cub")),
+    "ablation-mini": Drawing(
+        "Losses on miniImageNet, printed values (for figure 7)", lambda _: ablations.ablation("ablation-mini")
+    ),
+    "ablation-cifar": Drawing(
+        "Losses on CIFAR-100, printed values (for figure 7)", lambda _: ablations.ablation("ablation-cifar")
+    ),
+    "ablation-cub": Drawing(
+        "Losses on CUB-200, printed values (table A8)", lambda _: ablations.ablation("ablation-cub")
+    ),
     "layers": Drawing("Raw and rectified layers on miniImageNet (table 6)", lambda _: ablations.layers()),
     "example": Drawing("The worked example of the gAcc page", lambda _: explaining.example_figure()),
     "variants": Drawing("Exact and grid gAcc on all published rows", lambda _: explaining.variants_figure()),
-    "yours": Drawing("Your runs: gAcc against α, gAcc and aAcc per task, ablations too", _yours, needs_runs=True, takes_runs=True),
+    "yours": Drawing(
+        "Your runs, ablations too: gAcc against α, gAcc and aAcc per task", _yours, needs_runs=True, takes_runs=True
+    ),
     "sensitivity": Drawing(
         "Your runs: aAcc and gAcc against the setting they differ in (figure A4)",
         lambda request: ablations.sensitivity(request.runs, request.vary),
         needs_runs=True,
         takes_runs=True,
     ),
-}  # fmt: skip
+}
 
 
 def draw(name: str, request: Request | None = None) -> Figure:

@@ -1,0 +1,217 @@
+"""YourSelf: each part against a plain, slow twin."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from feature_worlds import BASE, DIM, make_world
+from torch import nn
+
+from fscil.errors import InputError
+from fscil.methods import YourSelf, make
+from fscil.methods.gaussians import ClassGaussians
+from fscil.methods.rectifier import Rectifier
+from fscil.methods.relations import class_relation, cosine_constraint, cross_entropy, instance_relation
+
+QUICK = {"layers": (2, 3), "base_steps": 20, "novel_steps": 15}
+
+
+def learned(**options: object) -> YourSelf:
+    method = make("yourself", {**QUICK, **options})
+    assert isinstance(method, YourSelf)
+    method.start(seed=0, depth=4, device=torch.device("cpu"))
+    sessions, _ = make_world()
+    method.fit_base(sessions[0])
+    for session in sessions[1:]:
+        method.fit_novel(session)
+    return method
+
+
+def test_stacked_modules_equal_separate_networks() -> None:
+    stacked = Rectifier(3, DIM, residual=False, generator=torch.Generator().manual_seed(1))
+    final, layers = torch.randn(7, DIM), torch.randn(3, 7, DIM)
+
+    def mlp(part: nn.Module, branch: int, x: torch.Tensor) -> torch.Tensor:
+        first, last = part.first, part.last
+        hidden = F.gelu(x @ first.weight[branch] + first.bias[branch])
+        normed = F.layer_norm(hidden, hidden.shape[-1:], part.norm_weight[branch, 0], part.norm_bias[branch, 0])
+        return normed @ last.weight[branch] + last.bias[branch]
+
+    for branch in range(3):
+        both = torch.cat([mlp(stacked.from_final, branch, final), mlp(stacked.from_layer, branch, layers[branch])], -1)
+        expected = mlp(stacked.mix, branch, both)
+        assert torch.allclose(stacked(final, layers)[branch], expected, atol=1e-5)
+
+
+def test_parameter_count_is_the_papers() -> None:
+    """Appendix A2.2: 0.6M parameters per FR module at width 256... M_I and M_F 256-512-256, M_mix 512-512-256."""
+    module = Rectifier(1, 256, residual=False, generator=torch.Generator())
+    narrow = (256 * 512 + 512) + 2 * 512 + (512 * 256 + 256)
+    wide = (512 * 512 + 512) + 2 * 512 + (512 * 256 + 256)
+    assert sum(p.numel() for p in module.parameters()) == 2 * narrow + wide
+
+
+def test_residual_starts_at_the_final_features() -> None:
+    module = Rectifier(2, DIM, residual=True, generator=torch.Generator().manual_seed(0))
+    final = torch.randn(5, DIM)
+    assert torch.equal(module(final, torch.randn(2, 5, DIM)), final.expand(2, -1, -1))
+
+
+def test_instance_relation_against_loops() -> None:
+    generator = torch.Generator().manual_seed(0)
+    rectified, layers = torch.randn(2, 6, 4, generator=generator), torch.randn(2, 6, 4, generator=generator)
+    labels = torch.tensor([0, 0, 1, 1, 1, 2])
+    sums, counts = {True: 0.0, False: 0.0}, {True: 0, False: 0}
+    for i in range(6):
+        for j in range(6):
+            if i == j:
+                continue
+            same = bool(labels[i] == labels[j])
+            counts[same] += 1
+            for branch in range(2):
+                a = (rectified[branch, i] - rectified[branch, j]).norm()
+                b = (layers[branch, i] - layers[branch, j]).norm()
+                sums[same] += float(F.smooth_l1_loss(a, b))
+    expected = 0.7 * sums[True] / counts[True] + 0.2 * sums[False] / counts[False]
+    assert float(instance_relation(rectified, layers, labels, 0.7, 0.2)) == pytest.approx(expected, abs=1e-4)
+
+
+def test_instance_relation_is_zero_for_equal_geometry_and_has_finite_gradients() -> None:
+    x = torch.randn(1, 5, 4)
+    x[0, 1] = x[0, 0]  # a distance of exactly zero
+    moved = (x + 3).clone().requires_grad_()
+    loss = instance_relation(moved, x, torch.tensor([0, 0, 1, 1, 2]), 1.0, 1.0)
+    assert float(loss) == pytest.approx(0, abs=1e-5)
+    loss.backward()
+    assert torch.isfinite(moved.grad).all()
+
+
+def test_class_relation_is_the_divergence_from_the_intermediate_prediction() -> None:
+    rectified, layer = torch.randn(2, 3, 5).double(), torch.randn(2, 3, 5).double()
+    p, q = F.softmax(layer, -1).numpy(), F.softmax(rectified, -1).numpy()
+    expected = (p * np.log(p / q)).sum(-1).mean(1).sum()
+    assert float(class_relation(rectified, layer)) == pytest.approx(expected)
+    assert float(class_relation(layer, layer)) == pytest.approx(0, abs=1e-12)
+
+
+def test_cosine_constraint_and_weighted_cross_entropy() -> None:
+    final = torch.randn(4, DIM)
+    assert float(cosine_constraint(torch.stack([final * 2, -final]), final)) == pytest.approx(2.0, abs=1e-5)
+    logits, labels, weight = torch.randn(2, 4, 3), torch.tensor([0, 1, 2, 1]), torch.tensor([0.0, 1.0, 1.0, 0.0])
+    expected = sum(float(F.cross_entropy(logits[b, [1, 2]], labels[[1, 2]])) for b in range(2))
+    assert float(cross_entropy(logits, labels, weight)) == pytest.approx(expected, abs=1e-5)
+    assert float(cross_entropy(logits, labels, torch.zeros(4))) == 0.0
+
+
+@pytest.mark.parametrize("groups", [1, 3])
+def test_gaussians_recover_means_and_covariances(groups: int) -> None:
+    rng = np.random.default_rng(0)
+    x = torch.from_numpy(rng.normal(size=(600, groups, 4)) @ rng.normal(size=(4, 4)) + 2).float()
+    labels = torch.arange(600) % 3
+    model = ClassGaussians(top_k=2, jitter=1e-6, base_classes=3)
+    model.fit_base(x, labels)
+    for c in range(3):
+        for g in range(groups):
+            own = x[labels == c, g].numpy()
+            assert np.allclose(model.means[c, g], own.mean(0), atol=1e-4)
+            assert np.allclose(model.covariances[c, g], np.cov(own.T), atol=1e-3)
+    drawn = model.sample(torch.tensor([1]), 20000, torch.Generator().manual_seed(0))
+    assert drawn.shape == (20000, groups, 4)
+    assert np.allclose(np.cov(drawn[:, 0].T.numpy()), model.covariances[1, 0], atol=0.15)
+    assert np.allclose(drawn[:, 0].mean(0), model.means[1, 0], atol=0.1)
+
+
+def test_a_novel_class_borrows_from_its_nearest_base_classes() -> None:
+    model = ClassGaussians(top_k=2, jitter=1e-6, base_classes=3)
+    x = torch.randn(300, 1, 3, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 2.0, 3.0])
+    centres = torch.tensor([[9.0, 0, 0], [9.0, 1, 0], [0, 0, 9.0]])
+    labels = torch.arange(300) % 3
+    model.fit_base(x + centres[labels][:, None], labels)
+    model.add_novel(torch.tensor([[[8.0, 0.5, 0.0]]]))
+    borrowed = model.factors[3, 0] @ model.factors[3, 0].T
+    assert torch.allclose(borrowed, (model.covariances[0, 0] + model.covariances[1, 0]) / 2, atol=1e-3)
+
+
+def test_a_class_with_one_image_still_has_a_gaussian() -> None:
+    model = ClassGaussians(top_k=2, jitter=1e-4, base_classes=2)
+    model.fit_base(torch.randn(3, 1, 8), torch.tensor([0, 0, 1]))
+    assert torch.isfinite(model.sample(torch.tensor([0, 1]), 4, torch.Generator())).all()
+
+
+@pytest.mark.parametrize(
+    "loss", ["weight_cos", "weight_novel", "weight_cr", "weight_intra", "weight_inter", "weight_all"]
+)
+def test_every_loss_can_be_switched_off_and_on(loss: str) -> None:
+    _, exams = make_world()
+    off, on = learned(**{loss: 0.0}), learned(**{loss: 0.8})
+    assert not torch.equal(off.scores(exams[1][0]), on.scores(exams[1][0]))
+
+
+def test_without_any_loss_the_residual_form_is_the_baseline() -> None:
+    silent = dict.fromkeys(
+        ("weight_cos", "weight_novel", "weight_cr", "weight_intra", "weight_inter", "weight_all"), 0.0
+    )
+    method = make("yourself", {**QUICK, **silent, "base_steps": 0, "novel_steps": 0})
+    baseline = make("prototypes")
+    sessions, exams = make_world()
+    for m in (method, baseline):
+        m.start(seed=0, depth=4, device=torch.device("cpu"))
+        m.fit_base(sessions[0])
+        m.fit_novel(sessions[1])
+    for view, _ in exams[:2]:
+        assert torch.equal(method.scores(view).argmax(1), baseline.scores(view).argmax(1))
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"residual": False}, {"joint": False}, {"own_relations": False}, {"prototypes": "head"}, {"ensemble": "logits"}],
+    ids=lambda option: "-".join(map(str, option)),
+)
+def test_what_paper_and_code_do_is_offered(option: dict[str, object]) -> None:
+    _, exams = make_world()
+    changed, usual = learned(**option).scores(exams[1][0]), learned().scores(exams[1][0])
+    assert torch.isfinite(changed).all()
+    assert not torch.equal(changed, usual)
+
+
+def test_ensemble_is_the_mean_of_its_branches() -> None:
+    method, (_, exams) = learned(), make_world()
+    view = exams[0][0]
+    alone = [scorer(view) for scorer in method.variants().values()]
+    assert list(method.variants()) == ["block 2", "block 3"]
+    assert torch.allclose(method.scores(view), torch.stack([F.softmax(s, -1) for s in alone]).mean(0), atol=1e-6)
+
+
+def test_replay_protects_the_base_classes() -> None:
+    """Only novel shots and no replay of old classes would forget; the Gaussians keep base accuracy."""
+    _, exams = make_world()
+    view, labels = exams[0]
+    assert (learned().scores(view)[:, :].argmax(1) == labels).float().mean() > 0.9
+
+
+def test_layers_default_to_the_three_before_the_last() -> None:
+    assert YourSelf().blocks(12) == (9, 10, 11)
+    assert YourSelf().blocks(3) == (1, 2)
+    assert YourSelf(layers=(8, 9, 10)).blocks(12) == (8, 9, 10)
+
+
+def test_bad_choices_are_refused() -> None:
+    for bad in ({"prototypes": "mean"}, {"ensemble": "vote"}):
+        with pytest.raises(InputError, match="must be"):
+            make("yourself", bad).start(seed=0, depth=4, device=torch.device("cpu"))
+    sessions, _ = make_world()
+    method = make("yourself", {**QUICK, "prototypes": "head"})
+    method.start(seed=0, depth=4, device=torch.device("cpu"))
+    with pytest.raises(InputError, match="classifier"):
+        method.fit_base(dataclasses.replace(sessions[0], head=None))
+
+
+def test_base_prototypes_can_be_the_classifiers_weights() -> None:
+    sessions, _ = make_world()
+    method = learned(prototypes="head")
+    assert sessions[0].head is not None
+    assert torch.allclose(method.means_[0, :BASE], F.normalize(sessions[0].head, dim=-1))

@@ -1,0 +1,74 @@
+"""Recipes and overrides: what is wrong is named, with what would be right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fscil import config as configs
+from fscil.config import Config, build, to_dict
+from fscil.errors import InputError
+
+
+@pytest.mark.parametrize("recipe", configs.recipes())
+def test_every_recipe_loads_and_says_how_it_is_run(recipe: str) -> None:
+    config = configs.load(recipe)
+    assert config.recipe == recipe
+    header = (configs.recipe_folder() / f"{recipe}.toml").read_text().split("\n\n")[0]
+    assert f"fscil run {recipe}" in header or recipe == "glyphs"
+
+
+def test_overrides_win_and_keep_their_type() -> None:
+    config = configs.load(
+        "digits", ["train.epochs=7", "data.name=npz", "train.lr=1", "methods=yourself", "backbone.pretrained=true"]
+    )
+    assert config.train.epochs == 7
+    assert config.data.name == "npz"
+    assert config.train.lr == 1.0
+    assert isinstance(config.train.lr, float)
+    assert config.methods == ("yourself",)
+    assert config.backbone.pretrained is True
+
+
+def test_the_resolved_config_builds_itself_again() -> None:
+    config = configs.load("glyphs", ["options.yourself.weight_cr=0.25"])
+    assert build(Config, to_dict(config)) == config
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("train.epoch=3", "did you mean 'epochs'"),
+        ("trian.epochs=3", "did you mean 'train'"),
+        ("train.augment.mixupp=1", "train.augment.mixupp"),
+        ("train.epochs=many", "whole number"),
+        ("train.epochs=2.5", "whole number"),
+        ("train.lr=fast", "a number"),
+        ("backbone.pretrained=1", "true or false"),
+        ("train=3", "a group of keys"),
+        ("seed.x=3", "'seed' must be"),
+        ("epochs", "key=value"),
+        ("=3", "key=value"),
+    ],
+)
+def test_a_wrong_override_is_named(override: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        configs.load("digits", [override])
+
+
+def test_an_unknown_recipe_gets_the_nearest_name(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="did you mean 'glyphs'"):
+        configs.load("glyph")
+    with pytest.raises(InputError, match="does not exist"):
+        configs.load(str(tmp_path / "none.toml"))
+    bad = tmp_path / "bad.toml"
+    bad.write_text("a = [1")
+    with pytest.raises(InputError, match="not valid TOML"):
+        configs.load(str(bad))
+
+
+def test_a_recipe_of_ones_own(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.toml"
+    mine.write_text('draws = 1\n[data]\nname = "digits"\nbase = 6\nway = 2\n')
+    assert configs.load(str(mine)).recipe == "mine"
