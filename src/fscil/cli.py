@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -180,24 +180,29 @@ def _print_json(document: Any) -> None:
     typer.echo(json.dumps(document, indent=2, allow_nan=False))
 
 
+_INTERRUPTED = 130
+
+
 def main() -> None:
     try:
-        app(standalone_mode=False)
+        # Outside its standalone mode typer hands exit codes back instead of leaving: also that of Ctrl-C.
+        code = app(standalone_mode=False)
     except InputError as error:
         _fail(str(error), 2)
-    except KeyboardInterrupt:
-        _fail("Interrupted; nothing is lost: run the same command again with --resume to continue.", 130)
+    except (KeyboardInterrupt, typer.Abort):
+        code = _INTERRUPTED
     except typer.Exit as error:
-        sys.exit(error.exit_code)
-    except typer.Abort:
-        _fail("Interrupted; nothing is lost: run the same command again with --resume to continue.", 130)
+        code = error.exit_code
     except Exception as error:
-        if type(error).__module__.startswith(("click", "typer")) and hasattr(error, "format_message"):
-            _fail(error.format_message(), 2)  # a misspelt option or command
+        if hasattr(error, "format_message"):  # a misspelt option or command
+            _fail(error.format_message(), 2)
         raise
+    if code == _INTERRUPTED:
+        _fail("Interrupted; nothing is lost: run the same command again with --resume to continue.", code)
+    sys.exit(code if isinstance(code, int) else 0)
 
 
-def _fail(sentence: str, code: int) -> None:
+def _fail(sentence: str, code: int) -> NoReturn:
     print(f"fscil: {' '.join(sentence.split())}", file=sys.stderr)
     sys.exit(code)
 

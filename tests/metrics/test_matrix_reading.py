@@ -14,7 +14,7 @@ from metric_matrices import matrices
 from fscil.errors import InputError
 from fscil.matrix import AccuracyMatrix
 from fscil.metrics import read_matrix
-from fscil.metrics.reading import csv_table, json_table, table_to_matrix
+from fscil.metrics.reading import csv_table, json_table, table_to_matrix, text_table
 
 CLASSES = (10, 5, 5)
 ROWS = [[85.0], [80.5, 50.0], [78.25, 45.0, 40.0]]
@@ -111,7 +111,10 @@ BAD_CSV = {
     "85,3\n80,50\n78,45": "value above the diagonal (row 1, column 2)",  # not a header above a square block
     "85\n80,50\n78,45,40,12": "Row 3 has 4 values, more than the 3 rows; a matrix is square.",
     "85\n80,50": "The matrix has 2 sessions but 3 class counts were given; give one count per session, base first.",
-    "0.85\n0.8,0.5\n0.78,0.45,0.4": "look like fractions; multiply by 100 to get percent.",
+    "1\n1,0\n1,1,1": "Every value is 0 or 1, which may mean percent or fractions; add percent signs to tell.",
+    "0.01\n0.01,0\n0.01,0,0": "No value is above 0.01, which may mean percent or fractions; add percent signs",
+    "0.85\n80,50\n78,45,40": "Row 1 has no value above 1 while others have, so fractions and percent may be mixed;",
+    "85%\n80%,50%\n78%,45,40%": "5 of 6 values have a percent sign and '45' has none; write all one way.",
     "just words": "Row 1, column 1 is 'just words', not a number",
 }  # fmt: skip
 
@@ -186,7 +189,8 @@ def test_file_problems(tmp_path: Path) -> None:
     for path, sentence in {
         missing: "The file does not exist; check the path.",
         folder: "The file cannot be read (Is a directory)",
-        spreadsheet: "is not in a known format; give one of .csv, .json, .tsv, .txt.",
+        spreadsheet: "The file is a spreadsheet; save it as CSV, or paste its cells into a .txt file.",
+        write(tmp_path, "m.doc", "85"): "not in a known format; give one of .csv, .json, .log, .npy, .npz, .tsv, .txt.",
         binary: "The file is not UTF-8 text; save it as CSV (UTF-8) or JSON.",
         huge: "The text is not a table (field larger than field limit (131072))",
     }.items():
@@ -212,15 +216,19 @@ def test_written_matrices_come_back(matrix: AccuracyMatrix, header: bool, labels
         names = [f"A{j + 1}" for j in range(matrix.sessions)]
         lines = [["after", *names] if labels else names, *lines]
     tables = [csv_table("\n".join(map(",".join, lines))), json_table(json.dumps(matrix.to_lists()))]
-    if 0 < max(v for row in matrix.to_lists() for v in row) <= 1:
-        return  # refused as fractions
     for table in tables:
-        assert table_to_matrix(table, matrix.classes).to_lists() == matrix.to_lists()
+        try:
+            back = table_to_matrix(table, matrix.classes)
+        except InputError:
+            assert any(0 < max(row) <= 1 for row in matrix.to_lists())  # perhaps fractions: refused
+            continue
+        factor = 100 if 0 < max(map(max, matrix.to_lists())) <= 1 else 1
+        assert back.to_lists() == [[round(v * 100, 10) if factor == 100 else v for v in r] for r in matrix.to_lists()]
 
 
 @given(st.text(alphabet='0159., ;-%\n"abcé#\t', max_size=60), st.integers(1, 4))
 def test_any_text_is_read_or_refused_in_words(text: str, sessions: int) -> None:
-    for parse in (csv_table, json_table):
+    for parse in (csv_table, json_table, text_table):
         try:
             matrix = table_to_matrix(parse(text), [5] * sessions)
         except InputError:

@@ -1,48 +1,68 @@
 """Accuracy matrices from files: a file becomes a table of raw cells, a table becomes a checked matrix.
 
-A new format is one function from text to `Table`, entered in `FORMATS`.
+A new format is one function from text (or bytes) to `Table`, entered in `FORMATS` (or `BINARY_FORMATS`).
 """
 
 from __future__ import annotations
 
 import json
 import math
+import sys
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 
 from fscil.errors import InputError
 from fscil.matrix import AccuracyMatrix
+from fscil.metrics.arrays import npy_table, npz_table
 from fscil.metrics.delimited import delimited_rows, is_blank, number
+from fscil.metrics.logs import log_table
+from fscil.metrics.scale import percent_signs, to_percent
+from fscil.metrics.table import Table
+
+__all__ = [
+    "FORMATS",
+    "ReadingNote",
+    "Table",
+    "csv_table",
+    "json_table",
+    "parse_matrix",
+    "read_matrix",
+    "table_to_matrix",
+]
 
 
-@dataclass(frozen=True)
-class Table:
-    """What a file says, before anything is checked: cells are numbers, text, None or worse."""
-
-    rows: Sequence[object]
-    classes: object = None
-    test_counts: object = None
-    ours: bool = False  # written by this program, hence certainly in percent
+class ReadingNote(UserWarning):
+    """How a file was understood, where that was a decision: fractions, blanks, lines left out."""
 
 
-def read_matrix(path: str | Path, classes: Sequence[int] | None = None) -> AccuracyMatrix:
-    """The accuracy matrix in a CSV or JSON file, in percent, one row per session.
+def read_matrix(
+    path: str | Path, classes: Sequence[int] | None = None, say: Callable[[str], None] | None = None
+) -> AccuracyMatrix:
+    """The accuracy matrix in a file, in percent, one row per session: CSV, TSV, JSON, NumPy, or text from a log.
 
-    `classes` are the class counts per session, base first; they may be left out where the file has them.
+    `classes` are the class counts per session, base first; they may be left out where the file has them. `say` gets a
+    sentence for every decision in understanding the file; by default it becomes a warning. The path "-" is stdin.
     """
     path = Path(path)
-    parse = FORMATS.get(path.suffix.lower())
-    if parse is None:
-        raise InputError(f"{path} is not in a known format; give one of {', '.join(sorted(FORMATS))}.")
     try:
-        return table_to_matrix(parse(_text(path)), classes)
+        return table_to_matrix(_parse(path), classes, say or _warn)
     except InputError as error:
-        raise InputError(f"{path}: {error}") from None
+        raise InputError(f"{'stdin' if str(path) == '-' else path}: {error}") from None
 
 
-def table_to_matrix(table: Table, classes: Sequence[int] | None = None) -> AccuracyMatrix:
+def parse_matrix(
+    text: str, classes: Sequence[int] | None = None, say: Callable[[str], None] | None = None
+) -> AccuracyMatrix:
+    """The accuracy matrix in pasted text: JSON, a table with commas, tabs or spaces, or lines of a log."""
+    return table_to_matrix(text_table(text), classes, say or _warn)
+
+
+def table_to_matrix(
+    table: Table, classes: Sequence[int] | None = None, say: Callable[[str], None] | None = None
+) -> AccuracyMatrix:
     """Check the cells and counts of a table; class counts given by the caller must not contradict its own."""
     if not table.rows:
         raise InputError("There is no matrix in the file; give one row of accuracies per session.")
@@ -57,12 +77,12 @@ def table_to_matrix(table: Table, classes: Sequence[int] | None = None) -> Accur
     if counts is None:
         raise InputError("The class counts are not in the file; give one per session, base first, such as 60,5,5.")
     test_counts = [] if table.test_counts is None else _counts("test", table.test_counts)
-    matrix = AccuracyMatrix.from_lists(rows, counts, test_counts)
-    top = max(value for row in matrix.to_lists() for value in row)
-    if 0.0 < top <= 1.0 and not table.ours:
-        raise InputError(
-            "No value in the matrix is above 1, so they look like fractions; multiply by 100 to get percent."
-        )
+    AccuracyMatrix.from_lists(rows, counts, test_counts)  # its shape first: a hole is worth more than its scale
+    scaled, note = (rows, "") if table.ours else to_percent(rows)
+    matrix = AccuracyMatrix.from_lists(scaled, counts, test_counts)
+    for sentence in (*table.notes, note):
+        if sentence and say is not None:
+            say(sentence)
     return matrix
 
 
@@ -87,26 +107,81 @@ def json_table(text: str) -> Table:
 
 def csv_table(text: str) -> Table:
     """Delimited text, one line per session, with or without a header line and a column of labels."""
-    return Table(delimited_rows(text))
+    rows = delimited_rows(text)
+    return Table(rows, ours=percent_signs(rows))
+
+
+def text_table(text: str) -> Table:
+    """Text of any kind: JSON, a table, or a log that holds the rows somewhere."""
+    if text.lstrip()[:1] in ("{", "[") and _is_json(text):
+        return json_table(text)
+    table = csv_table(text)
+    if all(_is_number(cell) for row in table.rows if isinstance(row, list) for cell in row):
+        return table
+    found = log_table(text)
+    if found is None:
+        return table  # its first odd cell will be named
+    return replace(found, ours=percent_signs([row for row in found.rows if isinstance(row, list)]))
 
 
 FORMATS: dict[str, Callable[[str], Table]] = {
     ".csv": csv_table,
     ".tsv": csv_table,
-    ".txt": csv_table,
+    ".txt": text_table,
+    ".log": text_table,
     ".json": json_table,
 }
+BINARY_FORMATS: dict[str, Callable[[bytes], Table]] = {".npy": npy_table, ".npz": npz_table}
 
 
-def _text(path: Path) -> str:
+def _parse(path: Path) -> Table:
+    if str(path) == "-":
+        return text_table(_not_empty(sys.stdin.read()))
+    suffix = path.suffix.lower()
+    if suffix in BINARY_FORMATS:
+        return BINARY_FORMATS[suffix](_bytes(path))
+    if suffix in FORMATS:
+        return FORMATS[suffix](_text(path))
+    if suffix in (".xlsx", ".xls", ".ods"):
+        raise InputError("The file is a spreadsheet; save it as CSV, or paste its cells into a .txt file.")
+    known = ", ".join(sorted((*FORMATS, *BINARY_FORMATS)))
+    raise InputError(f"The file is not in a known format; give one of {known}.")
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, ReadingNote, stacklevel=4)
+
+
+def _is_json(text: str) -> bool:
     try:
-        text = path.read_text(encoding="utf-8-sig")  # spreadsheets put a byte-order mark first
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, str) and (is_blank(cell) or number(cell) is not None)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
     except FileNotFoundError:
         raise InputError("The file does not exist; check the path.") from None
     except OSError as error:
         raise InputError(f"The file cannot be read ({error.strerror}); check the path and its permissions.") from None
+
+
+def _text(path: Path) -> str:
+    try:
+        text = _bytes(path).decode("utf-8-sig")  # spreadsheets put a byte-order mark first
     except UnicodeDecodeError:
         raise InputError("The file is not UTF-8 text; save it as CSV (UTF-8) or JSON.") from None
+    return _not_empty(text)
+
+
+def _not_empty(text: str) -> str:
     if not text.strip():
         raise InputError("The file is empty; give one row of accuracies per session.")
     return text
