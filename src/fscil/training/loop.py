@@ -72,19 +72,21 @@ def _train(
     resume: bool,
     progress: Progress | None,
 ) -> None:
-    trainer = _Trainer(fabric, session, config, folder, fingerprint)
+    trainer = Trainer(fabric, session, config, folder, fingerprint)
     if resume:
         trainer.restore()
     trainer.run(progress)
 
 
 @dataclass
-class _Trainer:
+class Trainer:
+    """One training on one process: model, optimizer, batches and where it has got to."""
+
     fabric: Fabric
     session: Session
     config: Config
-    folder: Path
-    fingerprint: str
+    folder: Path = Path()
+    fingerprint: str = ""
 
     def __post_init__(self) -> None:
         fabric, train, seed = self.fabric, self.config.train, self.config.seed
@@ -118,7 +120,7 @@ class _Trainer:
         started = saved = time.monotonic()
         before = self.seconds
         for step in range(self.done, self.total):
-            self.losses[step] = self._step(step)
+            self.losses[step] = self.step(step)
             self.done = step + 1
             now = time.monotonic()
             self.seconds = before + now - started
@@ -129,7 +131,8 @@ class _Trainer:
                 progress(self.done, self.total)
         self._finish()
 
-    def _step(self, step: int) -> Tensor:
+    def step(self, step: int) -> Tensor:
+        """One update; returns the loss over the whole batch."""
         train = self.config.train
         rate = learning_rate(step, self.total, self.warmup, train.lr, train.min_lr)
         for group in self.optimizer.param_groups:
