@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +44,7 @@ def gacc_grid(rows: Rows, classes: list[int], i: int) -> Fraction:
         return rows[0][0]
     r = -(-classes[0] * len(novel) // sum(novel))
     points = [gacc_alpha(rows, classes, i, Fraction(k, r), published=True) for k in range(r + 1)]
-    return sum((low + high) / 2 for low, high in zip(points, points[1:], strict=False)) / r
+    return sum((low + high) / 2 for low, high in pairwise(points)) / r
 
 
 def gacc_exact(rows: Rows, classes: list[int], i: int) -> mpmath.mpf:
@@ -129,6 +131,7 @@ def cases() -> list[Any]:
     greedy = [["85"]] + [["0"] * i + ["100"] for i in range(1, 9)]
     greedy_nf = [["85"]] + [["0"] + ["100"] * i for i in range(1, 9)]
     example = [["80"], ["78", "40"], ["75", "35", "45"]]
+    late = [["80"], ["60", "0"], ["40", "30", "20"]]
     falling = [
         [f"{82 - 1.3 * i:.1f}"] + [f"{48 - 2.1 * i + 3 * (j == i - 1):.1f}" for j in range(i)] for i in range(11)
     ]
@@ -147,20 +150,22 @@ def cases() -> list[Any]:
         ),
         case("random-60-5", "Arbitrary values with one decimal.", draw(1, 9, 1), MINI),
         case("random-100-10", "Arbitrary values with six decimals.", draw(2, 11, 6), CUB),
-        case("uneven-way", "Novel sessions of different size: classes weigh, r is rounded up.", draw(3, 5, 2), [50, 5, 10, 3, 8]),
-        case("ratio-below-one", "More classes in a novel session than in the base session.", draw(4, 4, 2), [5, 8, 8, 8]),
+        case("uneven-way", "Novel sessions of different size: r is rounded up.", draw(3, 5, 2), [50, 5, 10, 3, 8]),
+        case("ratio-below-one", "A novel session has more classes than the base.", draw(4, 4, 2), [5, 8, 8, 8]),
         case("two-sessions", "One novel session.", draw(5, 2, 2), [60, 5]),
-        case("base-only", "No novel session: gAcc is the base accuracy, what needs novel classes is null.", [["85"]], [60]),
+        case("base-only", "gAcc is the base accuracy, what needs novel classes is null.", [["85"]], [60]),
         case("zeros", "Nothing is ever right: harmonic mean 0, ratios undefined.", [["0"], ["0", "0"]], [10, 5]),
         case("perfect", "Everything is always right.", [["100"] * (i + 1) for i in range(4)], [10, 5, 5, 5]),
-        case("learned-late", "A task learned with 0 percent has no KR and no RPD.", [["80"], ["60", "0"], ["40", "30", "20"]], [10, 5, 5]),
+        case("learned-late", "A task learned with 0 percent has no KR and no RPD.", late, [10, 5, 5]),
     ]  # fmt: skip
 
 
 def main() -> None:
     document = {"schema": 1, "unit": "percent", "tolerance": 1e-9, "cases": cases()}
     path = Path(__file__).with_name("gacc.json")
-    path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(document, indent=1)
+    text = re.sub(r"\[([-\d.e,\s]+)\]", lambda match: f"[{' '.join(match[1].split())}]", text)  # a row is a line
+    path.write_text(text + "\n", encoding="utf-8")
     print(f"{path}: {len(document['cases'])} cases")  # type: ignore[arg-type]
 
 

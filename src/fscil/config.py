@@ -32,7 +32,7 @@ class DataConfig:
     sessions: int = 0  # novel sessions; 0: as many as the classes allow
     order_seed: int = -1  # shuffle the class order with this seed; -1: natural order
     image_size: int = 0  # folder: images are resized to this square; 0: 32
-    test_fraction: float = 0.3  # folder without train/test: share of each class kept for testing
+    test_fraction: float = 0.3  # folder without train/test, and digits: share of each class kept for testing
     split_seed: int = 0  # folder without train/test, and digits: seed of that split
     session_lists: str = ""  # cifar100: folder with the published session_N.txt; empty: seeded draws
     download: bool = False  # cifar100: fetch the original archive
@@ -71,7 +71,7 @@ class AugmentConfig:
     erase: float = 0.0  # probability of blanking a rectangle
     mixup: float = 0.0  # Beta parameter; 0: off
     cutmix: float = 0.0  # Beta parameter; 0: off
-    mix_prob: float = 1.0  # probability that a batch is mixed
+    mix_prob: float = 1.0  # probability that an image is mixed
 
 
 @dataclass(frozen=True)

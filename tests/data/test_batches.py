@@ -53,6 +53,8 @@ def test_slices_make_up_the_batch(world: int) -> None:
 def test_small_sessions() -> None:
     assert Batches(SESSION, 1000, 0, CPU).batch_size == 66
     assert Batches(SESSION, 1000, 0, CPU, world=2).batch_size == 64  # pairs on every process
-    refusal(lambda: Batches(SESSION, 1000, 0, CPU, world=40), "66 images", "40 devices")
+    refusal(lambda: Batches(SESSION, 960, 0, CPU, world=40), "66 images", "40 devices")
+    refusal(lambda: Batches(SESSION, 15, 0, CPU), "batch_size 15", "multiple of 2")
+    refusal(lambda: Batches(SESSION, 18, 0, CPU, world=2), "batch_size 18", "multiple of 4")
     with pytest.raises(ValueError, match="without images"):
         Batches(Session(0, SESSION.classes, None, SESSION.labels), 16, 0, CPU)

@@ -17,6 +17,11 @@ class Batches:
     ) -> None:
         if session.images is None:
             raise ValueError("A session without images cannot be batched.")
+        if batch_size < 1 or batch_size % (2 * world):
+            raise InputError(
+                f"train.batch_size {batch_size} cannot be split into pairs of images on {world} device(s); "
+                f"take a multiple of {2 * world}."
+            )
         # Whole batches only: static shapes, and pairs for mixing on every process.
         usable = min(batch_size, len(session))
         self.batch_size = usable - usable % (2 * world)

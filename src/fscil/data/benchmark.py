@@ -90,8 +90,11 @@ class Benchmark:
         """Names the base session's content, so that a checkpoint is not taken for another benchmark's."""
         base = self.session(0)
         assert base.images is not None
-        digest = hashlib.sha256(base.images.numpy().tobytes())
-        digest.update(base.labels.numpy().tobytes())
+        digest = hashlib.sha256(base.labels.numpy().tobytes())
+        if self._dataset.identity:
+            digest.update(f"{self._dataset.identity} {self.class_names[: self.base]}".encode())
+        else:
+            digest.update(base.images.numpy().tobytes())
         return digest.hexdigest()[:16]
 
     def _shots(self, index: int, class_id: int, members: np.ndarray) -> np.ndarray:

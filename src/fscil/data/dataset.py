@@ -28,6 +28,9 @@ class Dataset:
     train: ImageSet
     test: ImageSet
     class_names: tuple[str, ...]
+    identity: str = (
+        ""  # what names the content, where bytes may differ between machines by a rounding; empty: the bytes
+    )
 
     def __post_init__(self) -> None:
         check(f"Data set {self.name}", self.train, self.test, self.class_names)

@@ -25,7 +25,7 @@ from fscil.storage import write_atomic
 
 # Chosen so that no two look alike in all fonts (checked by a test), then shuffled once, so that base and
 # novel classes are drawn from the same mix of scripts. The order is the benchmark's class order.
-CHARACTERS = "5m%ɮßøf#ƒDgAΩЮjρqθЂæξEταWπQ4Y$ЛЪζΣʔ¶Ц?Θyeʒ6Φ3UЖGΔʊλДΞi@δ8ЧЬþηφ7γЄb€9ZJ&£§ЉtXЭʞωЫʁ2MψΓRHrЙLЯμTШNKəσdε"
+CHARACTERS = "5m%ɮßøf#ƒDgAΩЮjρqθЂæξEταWπQ4Y$ЛЪζΣʔ¶Ц?¿yeʒ6Φ3UЖGΔʊλДΞi@δ8ЧЬþηφ7γЄb€9ZJ&£§ЉtXЭʞωЫʁ2MψΓRHrЙLЯμTШNKəσdε"
 
 TRAIN_FONTS = tuple(
     f"DejaVu{family}{style}.ttf"
@@ -62,6 +62,7 @@ def load(cache: Path | None = None) -> Dataset:
         train=ImageSet(arrays["train_images"], np.repeat(classes, TRAIN_PER_CLASS)),
         test=ImageSet(arrays["test_images"], np.repeat(classes, TEST_PER_CLASS)),
         class_names=tuple(CHARACTERS),
+        identity=path.stem,
     )
 
 

@@ -40,7 +40,7 @@ SPECS = (
     DatasetSpec(
         name="digits",
         summary="1,797 handwritten digits of 8x8 pixels, for tests and first steps",
-        base=4,
+        base=6,
         way=2,
         shot=5,
         source="scikit-learn's copy of the UCI optical digits (CC BY 4.0); nothing to download",

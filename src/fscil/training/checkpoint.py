@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from fscil.backbones import CosineHead, ViT
@@ -48,7 +48,13 @@ class Checkpoint:
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], info: dict[str, Any]) -> None:
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_atomic(path, lambda target: save_file(whole, target, metadata={"fscil": json.dumps(info)}))
+    # Serialised first and written by Python, so that a full disk is an OSError like any other.
+    content = save(whole, metadata={"fscil": json.dumps(info)})
+
+    def write(target: Path) -> None:
+        target.write_bytes(content)
+
+    write_atomic(path, write)
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
