@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from fscil import cli_show
+from fscil import cli_paper, cli_show
 from fscil.errors import InputError
 
 app = typer.Typer(
@@ -18,6 +18,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(cli_paper.app, name="paper")
 app.command("metrics")(cli_show.metrics)
 app.command("methods")(cli_show.methods)
 app.command("datasets")(cli_show.datasets)

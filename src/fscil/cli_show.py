@@ -31,14 +31,17 @@ _NAMES = {
 
 
 def metrics(
-    file: Annotated[Path, typer.Argument(help="Accuracy matrix: CSV (one row per session) or JSON.")],
+    file: Annotated[Path, typer.Argument(help="Accuracy matrix: CSV, TSV, JSON, NumPy or pasted text; - for stdin.")],
     classes: Annotated[str | None, typer.Option("--classes", help="Classes per session, base first: 60,5,5,5.")] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Every metric of an accuracy matrix, in percent."""
     from fscil.metrics import read_matrix, summary
 
-    document: dict[str, Any] = dict(summary(read_matrix(file, _counts(classes))))
+    def say(sentence: str) -> None:
+        typer.echo(sentence, err=True)
+
+    document: dict[str, Any] = dict(summary(read_matrix(file, _counts(classes), say)))
     if as_json:
         typer.echo(json.dumps(document, indent=2, allow_nan=False))
         return

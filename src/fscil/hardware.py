@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import resource
@@ -15,12 +16,18 @@ from fscil.config import Config
 from fscil.errors import InputError
 
 
+# Fabric tells which precision it uses whenever one is made; the config says so already.
+logging.getLogger("lightning").setLevel(logging.WARNING)
+
+
 def make_fabric(config: Config) -> Fabric:
     device = pick_device(config.accelerator)
     accelerator = "cuda" if device.type == "cuda" else device.type
     precision = config.precision
     if precision == "auto":
         precision = "bf16-mixed" if accelerator == "cuda" else "32-true"
+    if accelerator == "cuda":
+        torch.set_float32_matmul_precision("high")  # what is left of float32 beside bf16 may use the matrix units
     strategy = config.strategy
     if strategy == "auto" and config.devices > 1:
         strategy = "ddp_spawn"  # the only launcher that works from a library call and from the command line alike

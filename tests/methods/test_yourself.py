@@ -85,7 +85,7 @@ def test_instance_relation_is_zero_for_equal_geometry_and_has_finite_gradients()
     x[0, 1] = x[0, 0]  # a distance of exactly zero
     moved = (x + 3).clone().requires_grad_()
     loss = instance_relation(moved, x, torch.tensor([0, 0, 1, 1, 2]), 1.0, 1.0)
-    assert float(loss) == pytest.approx(0, abs=1e-5)
+    assert loss.item() == pytest.approx(0, abs=1e-5)
     loss.backward()
     assert torch.isfinite(moved.grad).all()
 

@@ -79,8 +79,8 @@ def test_training_cut_at_any_step_continues_to_the_same_weights(session: Session
 
 @pytest.mark.slow
 def test_two_processes_share_a_batch_with_the_same_loss_curve(session: Session, tmp_path: Path) -> None:
-    one = digits()
-    two = dataclasses.replace(one, devices=2, accelerator="cpu")
+    one = digits("accelerator=cpu")
+    two = dataclasses.replace(one, devices=2)
     curves = [train_base(session, c, tmp_path / n).info["losses"] for n, c in (("one", one), ("two", two))]
     assert len(curves[0]) == len(curves[1]) > 10
     assert max(abs(a - b) for a, b in zip(*curves, strict=True)) < 1e-3
