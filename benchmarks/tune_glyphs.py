@@ -79,8 +79,10 @@ def train(config: Config, benchmark: Benchmark) -> Checkpoint:
         return train_base(benchmark.session(0), config, Path(folder))
 
 
-def tune_network(seeds: int, extra: list[str]) -> None:
+def tune_network(seeds: int, extra: list[str], only: str) -> None:
     for label, overrides in NETWORKS.items():
+        if only not in label:
+            continue
         scores = []
         for seed in range(seeds):
             config = configs.load("glyphs", [*overrides, *extra, f"seed={seed}"])
@@ -90,13 +92,15 @@ def tune_network(seeds: int, extra: list[str]) -> None:
         print(f"{label:28s} {np.mean(scores):6.2f}  {np.round(scores, 2)}", flush=True)
 
 
-def tune_rectifier(draws: int, extra: list[str]) -> None:
+def tune_rectifier(draws: int, extra: list[str], only: str) -> None:
     config = configs.load("glyphs", extra)
     benchmark = pseudo_benchmark(config)
     network = train(config, benchmark)
     with tempfile.TemporaryDirectory() as folder:
         cache = FeatureCache(Path(folder), network.backbone)
         for label, options in {"prototypes": None, **RECTIFIERS}.items():
+            if only not in label:
+                continue
             rows = []
             for draw in range(draws):
                 method = make("prototypes") if options is None else make("yourself", options)
@@ -113,9 +117,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=["network", "rectifier"])
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--only", default="", help="rows whose label contains this")
     parser.add_argument("--set", dest="overrides", action="append", default=[])
     arguments = parser.parse_args()
-    {"network": tune_network, "rectifier": tune_rectifier}[arguments.what](arguments.seeds, arguments.overrides)
+    {"network": tune_network, "rectifier": tune_rectifier}[arguments.what](
+        arguments.seeds, arguments.overrides, arguments.only
+    )
 
 
 if __name__ == "__main__":

@@ -23,12 +23,10 @@ def measured(plan: Dataset, seed: int) -> AccuracyMatrix:
     """A plausible run: whole numbers of correct test images, base and novel falling slowly."""
     dice = random.Random(seed)
     images = (plan.base_images, *plan.session_images)
-    base, novel = dice.uniform(60, 85), dice.uniform(10, 45)
+    base, novel, rate = dice.uniform(60, 85), dice.uniform(10, 45), dice.uniform(0.3, 1.2)
     rows = []
     for i in range(plan.sessions):
-        target = [base - dice.uniform(0.3, 1.2) * i] + [
-            max(2.0, novel - 0.8 * i + dice.uniform(-4, 4)) for _ in range(i)
-        ]
+        target = [base - rate * i] + [max(2.0, novel - 0.8 * i + dice.uniform(-4, 4)) for _ in range(i)]
         rows.append([100 * round(images[j] * t / 100) / images[j] for j, t in enumerate(target)])
     return AccuracyMatrix.from_lists(rows, plan.classes, images)
 
