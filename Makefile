@@ -9,7 +9,7 @@ run: $(VENV)/.installed
 	$(BIN)/fscil run --resume
 
 test: $(VENV)/.installed-dev lint
-	$(BIN)/pytest
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check src tests benchmarks

@@ -44,6 +44,7 @@ RECTIFIERS: dict[str, dict[str, Any]] = {
     "paper's FR module": {"residual": False, "base_steps": 600},
     "Gaussians per layer": {"joint": False},
     "CR from shared prototypes": {"own_relations": False},
+    "CR the other way round": {"reverse_relations": True},
     "mean of logits": {"ensemble": "logits"},
     "novel CE 0.5": {"weight_novel": 0.5},
     "novel CE 2": {"weight_novel": 2.0},

@@ -7,6 +7,9 @@ from typing import ClassVar
 
 import pytest
 import torch
+from sklearn.metrics import accuracy_score
+from torch import Tensor
+
 from fscil import config as configs
 from fscil.backbones import ViT
 from fscil.data import Benchmark, Session, View, load_benchmark
@@ -14,8 +17,6 @@ from fscil.errors import InputError
 from fscil.features import FeatureCache, extract
 from fscil.methods import Method, make
 from fscil.protocol import run_method
-from sklearn.metrics import accuracy_score
-from torch import Tensor
 
 CONFIG = configs.load("digits")
 

@@ -15,7 +15,6 @@ from lightning.fabric import Fabric
 from fscil.config import Config
 from fscil.errors import InputError
 
-
 # Fabric tells which precision it uses whenever one is made; the config says so already.
 logging.getLogger("lightning").setLevel(logging.WARNING)
 

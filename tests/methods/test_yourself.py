@@ -95,6 +95,8 @@ def test_class_relation_is_the_divergence_from_the_intermediate_prediction() -> 
     p, q = F.softmax(layer, -1).numpy(), F.softmax(rectified, -1).numpy()
     expected = (p * np.log(p / q)).sum(-1).mean(1).sum()
     assert float(class_relation(rectified, layer)) == pytest.approx(expected)
+    reversed_expected = (q * np.log(q / p)).sum(-1).mean(1).sum()
+    assert float(class_relation(rectified, layer, reverse=True)) == pytest.approx(reversed_expected)
     assert float(class_relation(layer, layer)) == pytest.approx(0, abs=1e-12)
 
 
@@ -168,7 +170,14 @@ def test_without_any_loss_the_residual_form_is_the_baseline() -> None:
 
 @pytest.mark.parametrize(
     "option",
-    [{"residual": False}, {"joint": False}, {"own_relations": False}, {"prototypes": "head"}, {"ensemble": "logits"}],
+    [
+        {"residual": False},
+        {"joint": False},
+        {"own_relations": False},
+        {"reverse_relations": True},
+        {"prototypes": "head"},
+        {"ensemble": "logits"},
+    ],
     ids=lambda option: "-".join(map(str, option)),
 )
 def test_what_paper_and_code_do_is_offered(option: dict[str, object]) -> None:

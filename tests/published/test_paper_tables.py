@@ -100,7 +100,8 @@ def test_runs_become_marked_rows(tmp_path: Path) -> None:
         latex = render(lay_out(table(name), series), "latex")
         assert r"ViT\_baseline \& co\ddag" in latex
         assert latex.count(r"\midrule") == 2
-        rows = {row["name"]: row for row in csv.DictReader(io.StringIO(render(lay_out(table(name), series), "csv"))) if row["yours"] == "yes"}  # fmt: skip
+        read = csv.DictReader(io.StringIO(render(lay_out(table(name), series), "csv")))
+        rows = {row["name"]: row for row in read if row["yours"] == "yes"}
         matrix = series[1].matrices[0]
         mine = rows["ViT_baseline & co"]
         assert mine["aacc"] == f"{aacc(matrix):.2f}"

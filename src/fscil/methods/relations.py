@@ -12,15 +12,15 @@ def cosine_constraint(rectified: Tensor, final: Tensor) -> Tensor:
     return (1 - F.cosine_similarity(rectified, final.expand_as(rectified), dim=-1)).mean(1).sum()
 
 
-def class_relation(rectified_logits: Tensor, layer_logits: Tensor) -> Tensor:
-    """KL(softmax of the intermediate logits || softmax of the rectified logits) (eq. 9), summed over branches."""
-    target = F.log_softmax(layer_logits, dim=-1)
-    return (
-        F.kl_div(F.log_softmax(rectified_logits, dim=-1), target, log_target=True, reduction="none")
-        .sum(-1)
-        .mean(1)
-        .sum()
-    )
+def class_relation(rectified_logits: Tensor, layer_logits: Tensor, reverse: bool = False) -> Tensor:
+    """KL(softmax of the intermediate logits || softmax of the rectified logits), summed over branches.
+
+    That is the authors' code; eq. 9 reads the other way round, which `reverse` gives.
+    """
+    learned, target = F.log_softmax(rectified_logits, dim=-1), F.log_softmax(layer_logits, dim=-1)
+    if reverse:
+        learned, target = target, learned
+    return F.kl_div(learned, target, log_target=True, reduction="none").sum(-1).mean(1).sum()
 
 
 def instance_relation(rectified: Tensor, layers: Tensor, labels: Tensor, intra: float, inter: float) -> Tensor:

@@ -36,6 +36,7 @@ class YourSelf(Method):
     residual: bool = True  # add the FR output to the final feature (False: the paper's form)
     joint: bool = True  # one Gaussian over all layers of a class (False: one per layer, as the authors)
     own_relations: bool = True  # CR target from the layer's own class means (False: from the shared prototypes)
+    reverse_relations: bool = False  # CR as KL(rectified || layer), as eq. 9 reads (False: KL(layer || rectified))
     prototypes: str = "means"  # base prototypes: means of the final features, or the classifier's weights ("head")
     ensemble: str = "softmax"  # average the branches' softmax (paper) or their logits ("logits", the authors' code)
     weight_cos: float = 0.1  # beta_cos of the cosine constraint
@@ -179,7 +180,9 @@ class YourSelf(Method):
             loss = loss + self.weight_cos * cosine_constraint(rectified, final)
         if self.weight_cr:
             relations = self.means_[1:] if self.own_relations else self.means_[0]
-            loss = loss + self.weight_cr * class_relation(logits, self._logits(layers, relations))
+            loss = loss + self.weight_cr * class_relation(
+                logits, self._logits(layers, relations), self.reverse_relations
+            )
         if self.weight_intra or self.weight_inter:
             loss = loss + instance_relation(rectified, layers, labels, self.weight_intra, self.weight_inter)
         if self.weight_novel and self.session_ > 0:
