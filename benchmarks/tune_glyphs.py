@@ -33,9 +33,9 @@ NETWORKS: dict[str, list[str]] = {
     "recipe": [],
     "lr 4e-3": ["train.lr=4e-3"],
     "no label smoothing": ["train.label_smoothing=0"],
-    "no augmentation": [f"train.augment.{key}=0" for key in ("rotate", "translate", "scale", "shear")],
+    "no augmentation": [f"train.augment.{key}=0" for key in ("rotate", "translate", "scale", "shear", "erase")],
     "weight decay 0.3": ["train.weight_decay=0.3"],
-    "erasing 0.5": ["train.augment.erase=0.5"],
+    "no erasing": ["train.augment.erase=0"],
     "batch 64": ["train.batch_size=64"],
     "depth 8": ["backbone.depth=8"],
 }
@@ -82,7 +82,7 @@ def train(config: Config, benchmark: Benchmark) -> Checkpoint:
 
 def tune_network(seeds: int, extra: list[str], only: str) -> None:
     for label, overrides in NETWORKS.items():
-        if only not in label:
+        if only and label != only:
             continue
         scores = []
         for seed in range(seeds):
@@ -100,7 +100,7 @@ def tune_rectifier(draws: int, extra: list[str], only: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         cache = FeatureCache(Path(folder), network.backbone)
         for label, options in {"prototypes": None, **RECTIFIERS}.items():
-            if only not in label:
+            if only and label != only:
                 continue
             rows = []
             for draw in range(draws):
@@ -118,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("what", choices=["network", "rectifier"])
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--only", default="", help="rows whose label contains this")
+    parser.add_argument("--only", default="", help="this row alone")
     parser.add_argument("--set", dest="overrides", action="append", default=[])
     arguments = parser.parse_args()
     {"network": tune_network, "rectifier": tune_rectifier}[arguments.what](

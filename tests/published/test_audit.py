@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from statistics import fmean
 
 import pytest
@@ -167,6 +168,23 @@ def test_the_weighting_offset_of_known_accuracies() -> None:
         assert bounds.low - 1e-9 <= fmean(classes) - fmean(pooled) <= bounds.high + 1e-9
     assert 0 < gap_spread().low < 1 < gap_spread().high < 2
     assert mean_offset(datasets()["mini"], row.aacc[0].interval, strict, row.gacc).high == 0
+
+
+def test_an_image_more_or_less_changes_no_verdict() -> None:
+    """CUB-200's test counts per session are known to within an image or two."""
+    plan = datasets()["cub200"]
+    rows = [complete for printed, _, complete in printed_rows() if printed.dataset == "cub200"]
+    dice = random.Random(0)
+    for _ in range(20):
+        images = list(plan.session_images)
+        for _ in range(2):
+            more, less = dice.sample(range(1, len(images)), 2)
+            images[more], images[less] = images[more] + 1, images[less] - 1
+        other = replace(plan, session_images=tuple(images))
+        for row in rows:
+            before, after = next(checks(row)), next(checks(replace(row, dataset=other)))
+            assert after.verdict == before.verdict
+            assert abs(after.wide.low - before.wide.low) < 0.02
 
 
 def test_two_prints_claims_and_marks() -> None:

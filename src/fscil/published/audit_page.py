@@ -127,7 +127,8 @@ def _explained(audit: Audit) -> str:
             ),
             "The possible range on CUB-200 uses the printed distance between aAcc and gAcc, and assumes that the gap "
             "between base and novel accuracy varies over the sessions no more than in the "
-            f"{len(inversions())} rows where it is known ({spread.low:.2f} to {spread.high:.2f} of its mean).",
+            f"{len(inversions())} rows where it is known ({spread.low:.2f} to {spread.high:.2f} of its mean). The test "
+            "images per session are those of the public lists, to within an image or two: no verdict hangs on it.",
         ]
     )
 
