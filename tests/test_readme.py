@@ -1,0 +1,49 @@
+"""The README says what is true: its example runs, its table is the measured one, its commands exist."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fscil.report import comparison_text, find_results, load_results
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.slow
+def test_the_python_example_runs_as_printed(tmp_path: Path) -> None:
+    (example,) = blocks("python")
+    assert len([line for line in example.splitlines() if line.strip()]) <= 10
+    done = subprocess.run(
+        [sys.executable, "-c", example], cwd=tmp_path, env=os.environ, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert 20 < float(done.stdout.split()[-1]) < 100
+
+
+def test_the_table_is_the_measured_one() -> None:
+    measured = comparison_text(load_results(find_results([ROOT / "results" / "glyphs"])))
+    assert any(block.strip() == measured.strip() for block in blocks("")), f"README.md should print:\n{measured}"
+
+
+def test_the_picture_and_every_linked_file_exist() -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_the_commands_of_the_table_exist() -> None:
+    for command in re.findall(r"`fscil (\w+)", README):
+        done = subprocess.run(
+            [sys.executable, "-m", "fscil.cli", command, "--help"], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, command
