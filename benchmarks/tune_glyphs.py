@@ -54,8 +54,20 @@ RECTIFIERS: dict[str, dict[str, Any]] = {
     "IR 0.1 and 0.1": {"weight_intra": 0.1, "weight_inter": 0.1},
     "IR 1 and 1": {"weight_intra": 1.0, "weight_inter": 1.0},
     "cos 0.5": {"weight_cos": 0.5},
-    "CE on all classes 0.3": {"weight_all": 0.3},
+    "no CE on all classes": {"weight_all": 0.0},
+    "CE on all classes 1": {"weight_all": 1.0},
     "half the steps": {"base_steps": 100, "novel_steps": 80},
+    "as the released scripts": {
+        "residual": False,
+        "joint": False,
+        "own_relations": False,
+        "ensemble": "logits",
+        "weight_novel": 2.0,
+        "weight_all": 0.0,
+        "weight_intra": 1.0,
+        "weight_inter": 1.0,
+        "base_steps": 600,
+    },
 }
 
 

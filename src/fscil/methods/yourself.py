@@ -41,7 +41,7 @@ class YourSelf(Method):
     ensemble: str = "softmax"  # average the branches' softmax (paper) or their logits ("logits", the authors' code)
     weight_cos: float = 0.1  # beta_cos of the cosine constraint
     weight_novel: float = 1.0  # cross-entropy on samples of novel classes
-    weight_all: float = 0.0  # cross-entropy on samples of all classes (not in the paper)
+    weight_all: float = 0.3  # cross-entropy on samples of all classes (not in the paper: 0)
     weight_cr: float = 0.5  # beta_CR
     weight_intra: float = 0.3  # beta_IR for pairs of one class
     weight_inter: float = 0.0  # beta_IR for pairs of two classes
