@@ -31,6 +31,7 @@ from fscil.training.loop import train_base
 
 NETWORKS: dict[str, list[str]] = {
     "recipe": [],
+    "plain patches": ["backbone.stem=patch"],
     "lr 4e-3": ["train.lr=4e-3"],
     "no label smoothing": ["train.label_smoothing=0"],
     "no augmentation": [f"train.augment.{key}=0" for key in ("rotate", "translate", "scale", "shear", "erase")],
