@@ -38,7 +38,7 @@ def test_an_unknown_name() -> None:
 def test_usual_protocols_fit() -> None:
     spec = REGISTRY["digits"]
     config = DataConfig(name="digits", base=spec.base, way=spec.way, shot=spec.shot)
-    assert load_benchmark(config, shots_seed=4).classes == (4, 2, 2, 2)
+    assert load_benchmark(config, shots_seed=4).classes == (6, 2, 2)
     assert load_benchmark(config, shots_seed=4).shots_seed == 4
 
 
