@@ -13,7 +13,7 @@ from metric_matrices import matrices
 
 from fscil.errors import InputError
 from fscil.matrix import AccuracyMatrix
-from fscil.metrics import read_matrix
+from fscil.metrics import parse_matrix, read_matrix
 from fscil.metrics.reading import csv_table, json_table, table_to_matrix, text_table
 
 CLASSES = (10, 5, 5)
@@ -234,3 +234,19 @@ def test_any_text_is_read_or_refused_in_words(text: str, sessions: int) -> None:
         except InputError:
             continue
         assert matrix.sessions == sessions
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[[85.0, nan], [80, 50]]",
+        "[[85. nan]\n [80. 50.]]\n",
+        "tensor([[85., nan],\n        [80., 50.]])",
+        "array([[85., nan],\n       [80., 50.]])",
+        "session 1 acc: 85.00\nsession 2 acc: 80.00, 50.00\n",
+        "base acc=85.0\nbase acc=80.0 50.0\n",
+    ],
+)
+def test_what_programs_print(text: str) -> None:
+    matrix = parse_matrix(text, (60, 5), say=lambda sentence: None)
+    assert matrix.to_lists() == [[85.0], [80.0, 50.0]]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 import warnings
 from collections.abc import Callable, Sequence
@@ -105,6 +106,13 @@ def json_table(text: str) -> Table:
     return table
 
 
+def printed_array(text: str) -> Table | None:
+    """What NumPy, PyTorch or Python prints for nested lists: [[85. nan] [80. 50.]]; None if the text is not that."""
+    if not _PRINTED.fullmatch(text):
+        return None
+    return Table([[cell for cell in re.split(r"[\s,]+", row) if cell] for row in re.findall(r"\[([^\[\]]*)\]", text)])
+
+
 def csv_table(text: str) -> Table:
     """Delimited text, one line per session, with or without a header line and a column of labels."""
     rows = delimited_rows(text)
@@ -115,14 +123,22 @@ def text_table(text: str) -> Table:
     """Text of any kind: JSON, a table, or a log that holds the rows somewhere."""
     if text.lstrip()[:1] in ("{", "[") and _is_json(text):
         return json_table(text)
+    printed = printed_array(text)
+    if printed is not None:
+        return printed
     table = csv_table(text)
-    if all(_is_number(cell) for row in table.rows if isinstance(row, list) for cell in row):
+    # 'acc: 80.0, 50.0' would pass for a label and a value, as it has a comma.
+    labelled = any(_LABELLED.search(line) for line in text.splitlines())
+    if not labelled and all(_is_number(cell) for row in table.rows if isinstance(row, list) for cell in row):
         return table
     found = log_table(text)
     if found is None:
         return table  # its first odd cell will be named
     return replace(found, ours=percent_signs([row for row in found.rows if isinstance(row, list)]))
 
+
+_PRINTED = re.compile(r"\s*\w*\(?\s*\[\s*(?:\[[^\[\]]*\]\s*,?\s*)+\]\s*\)?\s*")
+_LABELLED = re.compile(r"[^\W\d]\w*\s*[:=]\s*[\d.]")
 
 FORMATS: dict[str, Callable[[str], Table]] = {
     ".csv": csv_table,
