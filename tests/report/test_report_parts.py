@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fscil.errors import InputError
+from fscil.palette import STYLES
 from fscil.report import parse_analysis, tsne_panels
 from fscil.report.markup import Html, element, listed, number, signed
 from fscil.report.palette import method_styles
@@ -18,8 +19,18 @@ def test_a_method_keeps_its_style_from_page_to_page() -> None:
     assert method_styles(["b", "a"]) == method_styles(["a", "b"])
     styles = method_styles([f"method{index}" for index in range(20)])
     assert len(set(styles.values())) == 20
-    first = list(method_styles(["prototypes", "yourself", "a", "b", "c", "d", "e"]).values())
-    assert len({style.role for style in first}) == len({style.marker for style in first}) == 7
+    # Ablations have figures of their own.
+    known = method_styles(name for name in STYLES if not name.startswith("yourself-"))
+    assert len({(style.role, style.marker) for style in known.values()}) == len(known) > 20
+
+
+def test_report_and_published_figures_share_one_look() -> None:
+    for name, style in method_styles(STYLES).items():
+        assert (style.marker, style.dashes, style.hollow) == (
+            STYLES[name].marker,
+            STYLES[name].dashes,
+            STYLES[name].hollow,
+        )
 
 
 def test_markup_escapes_all_but_markup() -> None:

@@ -140,7 +140,8 @@ def _band(axes: Axes, x: Sequence[float], runs: np.ndarray, style: Style, shade:
         marker=style.marker,
         markersize=style.size,
         markevery=every,
-        markeredgecolor=colour("paper"),
+        markerfacecolor=style.face,
+        markeredgecolor=style.edge,
         markeredgewidth=0.8,
     )
     return mean

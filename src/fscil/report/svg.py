@@ -79,7 +79,8 @@ def swatch(style: Style, line: bool = True) -> Html:
     size = 1.3 * style.size
     outline = shape.get_path().transformed(shape.get_transform() + Affine2D().scale(size, -size))
     paint = f"var(--{style.role})"
-    marker = element("path", d=_outline(outline), transform="translate(15 7)", style=f"fill:{paint}")
+    look = f"fill:var(--paper);stroke:{paint};stroke-width:1.4" if style.hollow else f"fill:{paint}"
+    marker = element("path", d=_outline(outline), transform="translate(15 7)", style=look)
     dash = ",".join(f"{1.8 * length:g}" for length in style.dashes) or "none"
     stroke = f"stroke:{paint};stroke-width:1.8;stroke-dasharray:{dash}"
     stem = element("path", d="M0 7H30", style=stroke) if line else None
