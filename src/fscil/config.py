@@ -40,8 +40,9 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class BackboneConfig:
-    """timm's vision transformer. A `name` takes a timm model as it is; else the sizes below build one."""
+    """The network. A vit is timm's: a `name` takes one as it is, else the sizes below build one."""
 
+    kind: str = "vit"  # vit or resnet12
     name: str = ""  # any timm ViT, such as vit_small_patch16_224
     pretrained: bool = False  # with `name`: load timm's weights
     image_size: int = 32
@@ -80,10 +81,12 @@ class TrainConfig:
 
     epochs: int = 40
     batch_size: int = 128  # over all devices together
+    optimizer: str = "adamw"  # adamw or sgd
     lr: float = 2e-3
     min_lr: float = 1e-5
     weight_decay: float = 0.05
-    beta2: float = 0.99
+    beta2: float = 0.99  # adamw
+    momentum: float = 0.9  # sgd, with Nesterov's step
     warmup_epochs: float = 3
     clip: float = 1.0  # largest gradient norm; 0: off
     label_smoothing: float = 0.0

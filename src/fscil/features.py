@@ -9,14 +9,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fscil.backbones import ViT
+from fscil.backbones import Backbone
 from fscil.data.session import View
 from fscil.errors import InputError
 from fscil.training.checkpoint import read_tensors, save_tensors
 
 
 @torch.no_grad()
-def extract(backbone: ViT, images: Tensor, blocks: Sequence[int] = (), batch_size: int = 500) -> View:
+def extract(backbone: Backbone, images: Tensor, blocks: Sequence[int] = (), batch_size: int = 500) -> View:
     """Features of uint8 images (n, h, w, 3): final, and after each of `blocks`. The network is left as it is."""
     device = backbone.mean.device
     training = backbone.training
@@ -35,7 +35,7 @@ def extract(backbone: ViT, images: Tensor, blocks: Sequence[int] = (), batch_siz
 class FeatureCache:
     """Features in a folder, one file per (network, images, blocks)."""
 
-    def __init__(self, folder: Path | None, backbone: ViT) -> None:
+    def __init__(self, folder: Path | None, backbone: Backbone) -> None:
         self.folder, self.backbone = folder, backbone
         digest = hashlib.sha256()
         for name, tensor in sorted(backbone.state_dict().items()):

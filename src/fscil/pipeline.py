@@ -21,7 +21,7 @@ import torch
 
 from fscil import methods
 from fscil.analysis import analyse
-from fscil.backbones.vit import check_block
+from fscil.backbones import check_block
 from fscil.config import Config, to_dict
 from fscil.data import Benchmark, load_benchmark
 from fscil.errors import InputError
@@ -221,6 +221,8 @@ def _check_methods(config: Config) -> None:
     """Refuse a wrong method or option before training, not after."""
     for name in (*config.methods, *config.options):
         method = methods.make(name, config.options.get(name))
+        if "layers" in method.needs and config.backbone.kind != "vit":
+            raise InputError(f"{method.title} needs intermediate layers, which a {config.backbone.kind} does not give.")
         if not config.backbone.name:  # a named network tells its depth only once it is built
             depth = config.backbone.depth
             method.start(seed=0, depth=depth, device=torch.device("cpu"))

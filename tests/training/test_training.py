@@ -140,7 +140,7 @@ def test_weight_average_against_a_plain_loop() -> None:
     for step in range(200):
         with torch.no_grad():
             model.weight.add_(0.1)
-        average.update(model, step)
+        average.update(step)
         decay = min(0.9, (1 + step) / (10 + step))
         expected = decay * expected + (1 - decay) * model.weight.detach()
     assert torch.allclose(average.state()["weight"], expected, atol=1e-5)

@@ -1,7 +1,6 @@
 """timm's vision transformer as a feature extractor: class-token features after chosen blocks, through the final norm.
 
-Paper, section 4.1 and appendix A2. The network carries its own input normalisation, so a checkpoint is all
-that is needed to turn uint8 pixels into features.
+Paper, section 4.1 and appendix A2.
 """
 
 from __future__ import annotations
@@ -11,52 +10,29 @@ from typing import Any
 
 import timm
 import torch
-import torch.nn.functional as F
 from timm.layers import PatchEmbed
 from timm.models.vision_transformer import VisionTransformer
-from torch import Tensor, nn
+from torch import Tensor
 
+from fscil.backbones.base import Backbone, check_block
 from fscil.backbones.stem import ConvStem
 from fscil.config import BackboneConfig
 from fscil.errors import InputError
 
 
-class ViT(nn.Module):
-    """A timm ViT without head; input is uint8 (n, h, w, 3) or float (n, 3, h, w) in 0..1."""
-
-    mean: Tensor
-    std: Tensor
+class ViT(Backbone):
+    """A timm ViT without head."""
 
     def __init__(self, config: BackboneConfig) -> None:
-        super().__init__()
-        self.trunk = _named(config) if config.name else _sized(config)
-        self.image_size = int(self.trunk.patch_embed.img_size[0])
-        self.dim = int(self.trunk.embed_dim)
-        self.depth = len(self.trunk.blocks)
-        self.register_buffer("mean", torch.full((3, 1, 1), 0.5))
-        self.register_buffer("std", torch.full((3, 1, 1), 0.25))
+        trunk = _named(config) if config.name else _sized(config)
+        super().__init__(int(trunk.patch_embed.img_size[0]), int(trunk.embed_dim), len(trunk.blocks))
+        self.trunk = trunk
         if config.pretrained:
-            expected: Any = self.trunk.pretrained_cfg
+            expected: Any = trunk.pretrained_cfg
             self.mean.copy_(torch.tensor(expected["mean"])[:, None, None])
             self.std.copy_(torch.tensor(expected["std"])[:, None, None])
 
-    def measure_pixels(self, images: Tensor) -> None:
-        """Set the input normalisation from uint8 training images (n, h, w, 3)."""
-        # Channel by channel keeps the temporary small; float64 keeps the sum exact enough.
-        for channel in range(3):
-            values = images[..., channel].double() / 255
-            self.mean[channel], self.std[channel] = values.mean(), values.std().clamp(min=1e-3)
-
-    def prepare(self, images: Tensor) -> Tensor:
-        """Pixels as the trunk wants them: float, channels first, resized, normalised."""
-        if images.dtype == torch.uint8:
-            images = images.permute(0, 3, 1, 2).to(self.mean.dtype) / 255
-        if images.shape[-1] != self.image_size or images.shape[-2] != self.image_size:
-            images = F.interpolate(images, (self.image_size, self.image_size), mode="bicubic", align_corners=False)
-        return (images - self.mean) / self.std
-
     def forward(self, images: Tensor) -> Tensor:
-        """Final features (n, dim)."""
         return self.trunk.forward_head(self.trunk.forward_features(self.prepare(images)), pre_logits=True)
 
     def forward_layers(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
@@ -78,11 +54,6 @@ class ViT(nn.Module):
             has_class_token = self.trunk.num_prefix_tokens > 0
             layers[block] = prefix[:, 0] if has_class_token else patches.mean(1)
         return self.trunk.forward_head(final, pre_logits=True), layers
-
-
-def check_block(block: int, depth: int) -> None:
-    if not 1 <= block <= depth:
-        raise InputError(f"Block {block} does not exist: the network has blocks 1 to {depth}.")
 
 
 def _sized(config: BackboneConfig) -> VisionTransformer:

@@ -16,7 +16,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from fscil.backbones import CosineHead, ViT
+from fscil.backbones import Backbone, CosineHead, build_backbone
 from fscil.config import BackboneConfig, build
 from fscil.errors import InputError
 from fscil.storage import write_atomic
@@ -27,7 +27,7 @@ class Classifier(nn.Module):
 
     def __init__(self, config: BackboneConfig, classes: int, scale: float) -> None:
         super().__init__()
-        self.backbone = ViT(config)
+        self.backbone = build_backbone(config)
         self.head = CosineHead(self.backbone.dim, classes, scale)
 
     def forward(self, images: Tensor) -> Tensor:
@@ -42,7 +42,7 @@ class Checkpoint:
     info: dict[str, Any]  # config, seed, data fingerprint, seconds, memory
 
     @property
-    def backbone(self) -> ViT:
+    def backbone(self) -> Backbone:
         return self.classifier.backbone
 
 

@@ -7,27 +7,28 @@ from torch import Tensor, nn
 
 
 class WeightAverage:
-    """Averages parameters (one fused call per step); buffers are taken as they are at the end."""
+    """Averages parameters and float buffers (BatchNorm's statistics must fit the weights), one fused call per step."""
 
     def __init__(self, model: nn.Module, decay: float) -> None:
         self.decay = decay
-        self.names = [name for name, _ in model.named_parameters()]
-        self.averages = [parameter.detach().clone() for parameter in model.parameters()]
+        # Detached, and sharing the model's memory: valid as long as the model stays on its device.
+        self.values = {name: value for name, value in model.state_dict().items() if value.is_floating_point()}
+        self.averages = {name: value.clone() for name, value in self.values.items()}
 
     @torch.no_grad()
-    def update(self, model: nn.Module, step: int) -> None:
+    def update(self, step: int) -> None:
         # Early on the average must follow quickly, or it would remember the random start.
         decay = min(self.decay, (1 + step) / (10 + step))
-        torch._foreach_lerp_(self.averages, [p.detach() for p in model.parameters()], 1 - decay)
+        torch._foreach_lerp_(list(self.averages.values()), list(self.values.values()), 1 - decay)
 
     @torch.no_grad()
-    def copy_to(self, model: nn.Module) -> None:
-        for parameter, average in zip(model.parameters(), self.averages, strict=True):
-            parameter.copy_(average)
+    def copy_to_model(self) -> None:
+        for name, average in self.averages.items():
+            self.values[name].copy_(average)
 
     def state(self) -> dict[str, Tensor]:
-        return dict(zip(self.names, self.averages, strict=True))
+        return dict(self.averages)
 
     def load(self, state: dict[str, Tensor]) -> None:
-        for name, average in zip(self.names, self.averages, strict=True):
+        for name, average in self.averages.items():
             average.copy_(state[name])

@@ -1,4 +1,4 @@
-"""Base training: AdamW on the base session, with everything that a step needs derived from (seed, step).
+"""Base training on the base session, with everything that a step needs derived from (seed, step).
 
 Because batch, augmentation and drop-path randomness are functions of the step, a run that is killed at any
 moment continues from its last state to the same weights as one that never stopped.
@@ -17,10 +17,11 @@ import torch
 from lightning.fabric import Fabric
 from torch import Tensor, nn
 
-from fscil.config import Config, to_dict
+from fscil.config import Config, TrainConfig, to_dict
 from fscil.data.augment import Augment, Mixed
 from fscil.data.batches import Batches
 from fscil.data.session import Session
+from fscil.errors import InputError
 from fscil.hardware import make_fabric, peak_memory_mb
 from fscil.objectives import distillation, mixed_cross_entropy
 from fscil.training.checkpoint import (
@@ -96,13 +97,10 @@ class Trainer:
         assert self.session.images is not None
         if not self.config.backbone.pretrained:
             model.backbone.measure_pixels(self.session.images)
+        if self.config.backbone.kind != "vit" and fabric.device.type == "cuda":
+            model = model.to(memory_format=torch.channels_last)  # what convolutions want on matrix units
         self.plain = model
-        optimizer = torch.optim.AdamW(
-            _decay_groups(model, train.weight_decay),
-            lr=train.lr,
-            betas=(0.9, train.beta2),
-            fused=fabric.device.type == "cuda",
-        )
+        optimizer = _optimizer(model, train, fused=fabric.device.type == "cuda")
         compiled = train.compile == "on" or (train.compile == "auto" and fabric.device.type == "cuda")
         ready = cast(nn.Module, torch.compile(model)) if compiled else model
         self.model, self.optimizer = fabric.setup(ready, optimizer)
@@ -147,7 +145,7 @@ class Trainer:
             self.fabric.clip_gradients(self.model, self.optimizer, max_norm=train.clip, error_if_nonfinite=False)
         self.optimizer.step()
         if self.average:
-            self.average.update(self.plain, step)
+            self.average.update(step)
         loss = loss.detach()
         if self.fabric.world_size > 1:
             torch.distributed.all_reduce(loss, torch.distributed.ReduceOp.SUM)  # each process has seen a part
@@ -200,7 +198,7 @@ class Trainer:
         if not self.fabric.is_global_zero:
             return
         if self.average:
-            self.average.copy_to(self.plain)
+            self.average.copy_to_model()
         info = {**self._info(), "losses": [round(v, 6) for v in self.losses.tolist()]}
         save_classifier(self.folder / "backbone.safetensors", self.plain, info)
         (self.folder / "state.safetensors").unlink(missing_ok=True)
@@ -225,6 +223,15 @@ def same_training(info: dict[str, Any], other: dict[str, Any]) -> bool:
         return document["data"], config["seed"], config["backbone"], train, config["precision"]
 
     return identity(info) == identity(other)
+
+
+def _optimizer(model: nn.Module, train: TrainConfig, fused: bool) -> torch.optim.Optimizer:
+    groups = _decay_groups(model, train.weight_decay)
+    if train.optimizer == "adamw":
+        return torch.optim.AdamW(groups, lr=train.lr, betas=(0.9, train.beta2), fused=fused)
+    if train.optimizer == "sgd":
+        return torch.optim.SGD(groups, lr=train.lr, momentum=train.momentum, nesterov=train.momentum > 0, fused=fused)
+    raise InputError(f"train.optimizer must be adamw or sgd; got '{train.optimizer}'.")
 
 
 def _decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:

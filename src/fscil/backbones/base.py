@@ -1,0 +1,57 @@
+"""What every network here offers: pixels in, features out, with its own input normalisation.
+
+The normalisation travels with the weights, so a checkpoint is all that is needed to turn uint8 pixels into features.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fscil.errors import InputError
+
+
+class Backbone(nn.Module, ABC):
+    """Input is uint8 (n, h, w, 3) or float (n, 3, h, w) in 0..1."""
+
+    mean: Tensor
+    std: Tensor
+
+    def __init__(self, image_size: int, dim: int, depth: int) -> None:
+        super().__init__()
+        self.image_size, self.dim = image_size, dim
+        self.depth = depth  # blocks whose features can be asked for; 0: none
+        self.register_buffer("mean", torch.full((3, 1, 1), 0.5))
+        self.register_buffer("std", torch.full((3, 1, 1), 0.25))
+
+    def measure_pixels(self, images: Tensor) -> None:
+        """Set the input normalisation from uint8 training images (n, h, w, 3)."""
+        # Channel by channel keeps the temporary small; float64 keeps the sum exact enough.
+        for channel in range(3):
+            values = images[..., channel].double() / 255
+            self.mean[channel], self.std[channel] = values.mean(), values.std().clamp(min=1e-3)
+
+    def prepare(self, images: Tensor) -> Tensor:
+        """Pixels as the network wants them: float, channels first, resized, normalised."""
+        if images.dtype == torch.uint8:
+            images = images.permute(0, 3, 1, 2).to(self.mean.dtype) / 255
+        if images.shape[-1] != self.image_size or images.shape[-2] != self.image_size:
+            images = F.interpolate(images, (self.image_size, self.image_size), mode="bicubic", align_corners=False)
+        return (images - self.mean) / self.std
+
+    @abstractmethod
+    def forward(self, images: Tensor) -> Tensor:
+        """Final features (n, dim)."""
+
+    @abstractmethod
+    def forward_layers(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
+        """Final features, and those after each of `blocks` (1-based)."""
+
+
+def check_block(block: int, depth: int) -> None:
+    if not 1 <= block <= depth:
+        raise InputError(f"Block {block} does not exist: the network has blocks 1 to {depth}.")
