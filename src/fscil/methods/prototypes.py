@@ -16,7 +16,7 @@ from fscil.methods.base import Method, class_means, features
 @dataclass
 class Prototypes(Method):
     name: ClassVar[str] = "prototypes"
-    title: ClassVar[str] = "ViT baseline"
+    title: ClassVar[str] = "Prototype baseline"
     paper: ClassVar[str] = "Tang et al., ECCV 2024 (baseline)"
 
     block: int = 0  # take features after this block instead of the last; 0: the final features
