@@ -25,8 +25,6 @@ def make_fabric(config: Config) -> Fabric:
     precision = config.precision
     if precision == "auto":
         precision = "bf16-mixed" if accelerator == "cuda" else "32-true"
-    if accelerator == "cuda":
-        torch.set_float32_matmul_precision("high")  # what is left of float32 beside bf16 may use the matrix units
     strategy = config.strategy
     if strategy == "auto" and config.devices > 1:
         strategy = "ddp_spawn"  # the only launcher that works from a library call and from the command line alike

@@ -73,10 +73,17 @@ def _train(
     resume: bool,
     progress: Progress | None,
 ) -> None:
-    trainer = Trainer(fabric, session, config, folder, fingerprint)
-    if resume:
-        trainer.restore()
-    trainer.run(progress)
+    # What is left of float32 beside bf16 may use the matrix units in training; features stay exact, so it is set back.
+    precision = torch.get_float32_matmul_precision()
+    if fabric.device.type == "cuda":
+        torch.set_float32_matmul_precision("high")
+    try:
+        trainer = Trainer(fabric, session, config, folder, fingerprint)
+        if resume:
+            trainer.restore()
+        trainer.run(progress)
+    finally:
+        torch.set_float32_matmul_precision(precision)
 
 
 @dataclass
