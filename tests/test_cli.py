@@ -205,7 +205,7 @@ def test_listings() -> None:
 
 def test_help_is_complete_and_quick_to_load() -> None:
     text = fscil("--help").stdout
-    for command in ("run", "train", "features", "eval", "report", "metrics", "methods", "datasets"):
+    for command in ("run", "train", "features", "eval", "report", "tune", "paper", "metrics", "methods", "datasets"):
         assert command in text
     probe = subprocess.run(
         [sys.executable, "-c", "import sys, fscil.cli; print('torch' in sys.modules)"],

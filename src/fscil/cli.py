@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from fscil import cli_paper, cli_show
+from fscil import cli_paper, cli_show, cli_tune
 from fscil.errors import InputError
 
 app = typer.Typer(
@@ -19,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(cli_paper.app, name="paper")
+app.command("tune")(cli_tune.tune)
 app.command("metrics")(cli_show.metrics)
 app.command("methods")(cli_show.methods)
 app.command("datasets")(cli_show.datasets)
