@@ -76,14 +76,32 @@ def methods(as_json: JsonOption = False) -> None:
         }
         for method in REGISTRY.values()
     ]
-    _show(rows, as_json, ("name", "title", "paper", "needs"))
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    columns = ("name", "title", "paper", "needs")
+    table = Table(*columns)
+    for row in rows:
+        table.add_row(*[", ".join(v) if isinstance(v, list) else str(v) for v in (row[c] for c in columns)])
+    Console().print(table)
 
 
 def datasets(as_json: JsonOption = False) -> None:
     """The data sets there are."""
     from fscil.data import datasets as listed
 
-    _show(list(listed()), as_json, None)
+    rows = list(listed())
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        typer.echo(f"{row['name']}: {row['summary']}")
+        typer.echo(
+            f"    usual sessions: {row['base']} base classes, then {row['way']} at a time, {row['shot']} images each"
+        )
+        if row["path"]:
+            typer.echo(f"    data.path: {row['path']}")
+        typer.echo(f"    source: {row['source']}")
 
 
 def _counts(text: str | None) -> tuple[int, ...] | None:
@@ -93,17 +111,6 @@ def _counts(text: str | None) -> tuple[int, ...] | None:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
         raise InputError(f"--classes '{text}' is not a list of whole numbers; write for example 60,5,5,5.") from None
-
-
-def _show(rows: list[dict[str, Any]], as_json: bool, columns: tuple[str, ...] | None) -> None:
-    if as_json:
-        typer.echo(json.dumps(rows, indent=2))
-        return
-    columns = columns or tuple(rows[0])
-    table = Table(*columns)
-    for row in rows:
-        table.add_row(*[", ".join(v) if isinstance(v, list) else str(v) for v in (row[c] for c in columns)])
-    Console().print(table)
 
 
 def _number(value: float | None) -> str:
