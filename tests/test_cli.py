@@ -115,6 +115,25 @@ def test_eval_from_a_checkpoint_elsewhere(finished: Path, tmp_path: Path) -> Non
     assert "another base session" in other.stderr
 
 
+def test_the_classifiers_weights_reach_the_method_and_the_report(tmp_path: Path) -> None:
+    arguments = [
+        "run",
+        "digits",
+        "--out",
+        tmp_path / "x",
+        *QUICK,
+        "--set",
+        "options.yourself.prototypes=head",
+        "--json",
+    ]
+    first = fscil(*arguments)
+    assert first.returncode == 0, first.stderr
+    analysis = (tmp_path / "x" / "analysis.json").read_bytes()
+    again = fscil(*arguments, "--resume")  # the method is gone: the map needs it learned again
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "x" / "analysis.json").read_bytes() == analysis
+
+
 def test_two_runs_at_once_do_not_disturb_each_other(finished: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "fscil.cli", "run", "digits", *QUICK, "--json"]
     both = [

@@ -9,6 +9,7 @@ import pytest
 from fscil import config as configs
 from fscil.config import Config, build, to_dict
 from fscil.errors import InputError
+from fscil.report import comparison_table, find_results, load_results
 
 
 @pytest.mark.parametrize("recipe", configs.recipes())
@@ -72,3 +73,14 @@ def test_a_recipe_of_ones_own(tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text('draws = 1\n[data]\nname = "digits"\nbase = 6\nway = 2\n')
     assert configs.load(str(mine)).recipe == "mine"
+
+
+def test_the_header_of_a_measured_recipe_says_what_was_measured() -> None:
+    root = Path(__file__).parents[1]
+    header = (configs.recipe_folder() / "cifar100_resnet12.toml").read_text(encoding="utf-8")
+    row = comparison_table(load_results(find_results([root / "results" / "cifar100" / "resnet12"]))).rows[0]
+    for key, words in (("aacc", "aAcc"), ("gacc_grid", "gAcc (grid)")):
+        cell = row.cells[key]
+        assert cell is not None
+        assert f"{words} {cell.mean:.2f} +- {cell.std:.2f}" in header
+    assert row.draws == 5

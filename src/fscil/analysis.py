@@ -11,7 +11,7 @@ import torch
 from fscil.config import Config
 from fscil.data import Benchmark
 from fscil.features import FeatureCache
-from fscil.methods import Prototypes, YourSelf, make
+from fscil.methods import Method, Prototypes, YourSelf
 from fscil.metrics import summary
 from fscil.protocol import run_method
 from fscil.report import tsne_panels
@@ -25,13 +25,12 @@ def analyse(
     cache: FeatureCache,
     device: torch.device,
     results: Sequence[dict[str, Any]],
+    method: Method | None,
     progress: Callable[[int, int], None],
 ) -> dict[str, Any]:
-    """The analysis document; without YourSelf among the methods there are no layers to speak of."""
-    if YourSelf.name not in config.methods:
+    """The analysis document. `method` is YourSelf after all sessions of draw 0; without it there are no layers."""
+    if not isinstance(method, YourSelf):
         return {"schema": 1, "layers": [], "tsne": None}
-    method = make(YourSelf.name, config.options.get(YourSelf.name))
-    assert isinstance(method, YourSelf)
     blocks = method.blocks(cache.backbone.depth)
     layers = []
     for done, block in enumerate((*blocks, 0)):
@@ -63,7 +62,6 @@ def _map(
 ) -> dict[str, Any]:
     """t-SNE of test features of some base and some novel classes: by layer, final, and rectified at the end."""
     draw = benchmark.draw(0)
-    run_method(method, draw, cache, seed=config.seed, device=device)
     last = draw.novel_sessions
     chosen = [
         *np.linspace(0, draw.base - 1, min(_MAP_BASE_CLASSES, draw.base)).round().astype(int).tolist(),

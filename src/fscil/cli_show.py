@@ -70,7 +70,7 @@ def methods(as_json: JsonOption = False) -> None:
             "name": method.name,
             "title": method.title,
             "paper": method.paper,
-            "needs": sorted(method.needs) if isinstance(method.needs, frozenset) else [],
+            "needs": sorted(method.needs),
             "recipes": recipes(),
             "summary": (method.__doc__ or "").split("\n")[0],
         }

@@ -28,7 +28,7 @@ from fscil.errors import InputError
 from fscil.features import FeatureCache
 from fscil.hardware import pick_device
 from fscil.progress import Reporter
-from fscil.protocol import prepare, run_method
+from fscil.protocol import Outcome, prepare, run_method
 from fscil.report import load_results, write_report
 from fscil.result import make_result
 from fscil.storage import claim_folder, read_json, write_json
@@ -71,6 +71,7 @@ class Run:
         self.fresh = False
         self._benchmark: Benchmark | None = None
         self._checkpoint: Checkpoint | None = None
+        self._learned: dict[str, methods.Method] = {}  # after all sessions of draw 0, for the map of features
 
     @property
     def benchmark(self) -> Benchmark:
@@ -157,7 +158,20 @@ class Run:
         if path.exists() and not self.fresh and self._is_done(path, method):
             self.reporter.say(f"{method.title}, draw {draw}: done before, {path}")
             return path
-        checkpoint = self.train()
+        result = make_result(
+            self.config,
+            method,
+            self._learn(method, draw, cache),
+            dataset=self.benchmark.name,
+            shots_seed=draw,
+            device=self.device,
+            base=self.train().info,
+        )
+        write_json(path, result)
+        return path
+
+    def _learn(self, method: methods.Method, draw: int, cache: FeatureCache) -> Outcome:
+        """Take a fresh method through all sessions; the one of draw 0 is kept for the report's map of features."""
         with self.reporter.task(f"{method.title}, draw {draw}") as update:
             outcome = run_method(
                 method,
@@ -165,20 +179,12 @@ class Run:
                 cache,
                 seed=self.config.seed,
                 device=self.device,
-                head=checkpoint.classifier.head.weight,
+                head=self.train().classifier.head.weight,
                 progress=update,
             )
-        result = make_result(
-            self.config,
-            method,
-            outcome,
-            dataset=self.benchmark.name,
-            shots_seed=draw,
-            device=self.device,
-            base=checkpoint.info,
-        )
-        write_json(path, result)
-        return path
+        if draw == 0:
+            self._learned[method.name] = method
+        return outcome
 
     def _is_done(self, path: Path, method: methods.Method) -> bool:
         options = to_dict(dataclasses.replace(self.config, options={method.name: method.options()}))["options"]
@@ -187,6 +193,9 @@ class Run:
     def analysis(self) -> dict[str, Any]:
         """Accuracy by layer and t-SNE of the features, for the report."""
         path = self.out / "analysis.json"
+        name = methods.YourSelf.name
+        if name in self.config.methods and name not in self._learned:  # a continued run has its results, not the method
+            self._learn(methods.make(name, self.config.options.get(name)), 0, self.cache())
         with self.reporter.task("Layers and t-SNE") as update:
             document = analyse(
                 self.config,
@@ -194,10 +203,11 @@ class Run:
                 self.cache(),
                 self.device,
                 [
-                    read_json(self.result_path(name, d))
-                    for name in self.config.methods
-                    for d in range(self.config.draws)
+                    read_json(self.result_path(each, draw))
+                    for each in self.config.methods
+                    for draw in range(self.config.draws)
                 ],
+                self._learned.get(name),
                 update,
             )
         write_json(path, document)
@@ -221,7 +231,7 @@ def _check_methods(config: Config) -> None:
     """Refuse a wrong method or option before training, not after."""
     for name in (*config.methods, *config.options):
         method = methods.make(name, config.options.get(name))
-        if "layers" in method.needs and config.backbone.kind != "vit":
+        if method.blocks(config.backbone.depth) and config.backbone.kind != "vit":
             raise InputError(f"{method.title} needs intermediate layers, which a {config.backbone.kind} does not give.")
         if not config.backbone.name:  # a named network tells its depth only once it is built
             depth = config.backbone.depth

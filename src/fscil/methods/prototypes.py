@@ -21,10 +21,6 @@ class Prototypes(Method):
 
     block: int = 0  # take features after this block instead of the last; 0: the final features
 
-    @property
-    def needs(self) -> frozenset[str]:  # type: ignore[override]
-        return frozenset({"layers"} if self.block else ())
-
     def blocks(self, depth: int) -> tuple[int, ...]:
         return (self.block,) if self.block else ()
 
