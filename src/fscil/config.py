@@ -46,12 +46,14 @@ class BackboneConfig:
     name: str = ""  # any timm ViT, such as vit_small_patch16_224
     pretrained: bool = False  # with `name`: load timm's weights
     image_size: int = 32
-    stem: str = "patch"  # patch: one linear map per patch; conv: overlapping convolutions to the same grid
+    stem: str = "patch"  # patch: one linear map per patch; conv, residual: overlapping convolutions to the same grid
     patch_size: int = 8
     embed_dim: int = 64
     depth: int = 8
     num_heads: int = 4
     mlp_ratio: float = 4.0
+    mlp: str = "plain"  # plain, or conv: a depthwise 3x3 convolution over the grid of tokens inside every MLP
+    pool: str = "token"  # features: of the class token, or the mean over the patches ("mean", without a class token)
     drop_path: float = 0.0
 
 
@@ -62,6 +64,7 @@ class AugmentConfig:
     crop_scale: float = 1.0  # random resized crop: smallest area kept; 1: off
     flip: float = 0.0  # probability of a horizontal flip
     rotate: float = 0.0  # largest angle, degrees
+    turn: float = 0.0  # probability of a quarter, half or three-quarter turn; turned classes are classes of their own
     translate: float = 0.0  # largest shift, as a share of the side
     scale: float = 0.0  # largest relative zoom in or out
     shear: float = 0.0
@@ -91,13 +94,17 @@ class TrainConfig:
     clip: float = 1.0  # largest gradient norm; 0: off
     label_smoothing: float = 0.0
     ema: float = 0.998  # decay of the weight average that is kept; 0: off
-    logit_scale: float = 16.0  # the cosine head's factor
-    teacher: str = ""  # checkpoint of a teacher network
+    objective: str = "cross_entropy"  # cross_entropy or dot_regression (for the etf head)
+    head: str = "cosine"  # cosine: learned class weights; etf: a small neck and fixed, maximally separated class vectors
+    vertices: int = 0  # etf: vectors to reserve, classes to come included; 0: one per class that is trained
+    logit_scale: float = 16.0  # the head's factor
+    teacher: str = ""  # checkpoint of a teacher network; several, with commas between: the mean of what they say
     distill: str = "hard"  # what to learn from the teacher: hard, soft or zscore
     distill_weight: float = 0.9  # share of the teacher in the loss; the rest is the labels'
     temperature: float = 2.0
     checkpoint_seconds: float = 20  # how often a resumable state is written
     compile: str = "auto"  # torch.compile the step: auto (on a GPU), on or off
+    graph: str = "auto"  # replay the step as a CUDA graph: auto (on one GPU, compiled), on or off
     augment: AugmentConfig = field(default_factory=AugmentConfig)
 
 

@@ -16,13 +16,12 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
-import torch
-
 from fscil import methods
 from fscil.config import Config, DataConfig, to_dict
 from fscil.data import Benchmark, Dataset, ImageSet, Session
 from fscil.errors import InputError
 from fscil.features import FeatureCache
+from fscil.hardware import pick_device
 from fscil.metrics import summary
 from fscil.progress import Reporter
 from fscil.protocol import run_method
@@ -107,13 +106,15 @@ def tune(
 
 def _network(config: Config, pseudo: Benchmark, folder: Path, reporter: Reporter) -> Checkpoint:
     fingerprint, done = pseudo.fingerprint(), folder / "backbone.safetensors"
+    device = pick_device(config.accelerator)
     if done.exists():
-        checkpoint = load_classifier(done)
+        checkpoint = load_classifier(done, device)
         if same_training(checkpoint.info, {"config": to_dict(config), "data": fingerprint}):
             return checkpoint
         raise InputError(f"{done} was trained with other settings or other data; choose another --out.")
     with reporter.task("Pseudo-base training") as update:
-        return train_base(pseudo.session(0), config, folder, fingerprint=fingerprint, resume=True, progress=update)
+        train_base(pseudo.session(0), config, folder, fingerprint=fingerprint, resume=True, progress=update)
+    return load_classifier(done, device)
 
 
 def _measure(
@@ -127,8 +128,9 @@ def _measure(
     scores: dict[str, list[float]] = {key: [] for key in _KEYS}
     for draw in range(config.draws):
         method = methods.make(name, options)
-        head = network.classifier.head.weight
-        outcome = run_method(method, pseudo.draw(draw), cache, seed=config.seed, device=torch.device("cpu"), head=head)
+        head = network.class_weights
+        device = pick_device(config.accelerator)
+        outcome = run_method(method, pseudo.draw(draw), cache, seed=config.seed, device=device, head=head)
         measured: Mapping[str, Any] = summary(outcome.matrix)
         for key in _KEYS:
             scores[key].append(measured[key])

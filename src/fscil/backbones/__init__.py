@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from fscil.backbones.base import Backbone, check_block
 from fscil.backbones.cosine import CosineHead
+from fscil.backbones.etf import EtfHead
 from fscil.backbones.resnet12 import ResNet12
 from fscil.backbones.vit import ViT
-from fscil.config import BackboneConfig
+from fscil.config import BackboneConfig, TrainConfig
 from fscil.errors import InputError, nearest
 
 KINDS: dict[str, Callable[[BackboneConfig], Backbone]] = {"vit": ViT, "resnet12": ResNet12}
@@ -20,4 +21,13 @@ def build_backbone(config: BackboneConfig) -> Backbone:
     return KINDS[config.kind](config)
 
 
-__all__ = ["Backbone", "CosineHead", "ResNet12", "ViT", "build_backbone", "check_block"]
+def build_head(train: TrainConfig, dim: int, classes: int) -> CosineHead | EtfHead:
+    """The classifier that base training puts on features of width `dim`."""
+    if train.head == "cosine":
+        return CosineHead(dim, classes, train.logit_scale)
+    if train.head == "etf":
+        return EtfHead(dim, classes, train.logit_scale, train.vertices)
+    raise InputError(f"train.head must be cosine or etf; got '{train.head}'.")
+
+
+__all__ = ["Backbone", "CosineHead", "EtfHead", "ResNet12", "ViT", "build_backbone", "build_head", "check_block"]

@@ -10,14 +10,29 @@ from typing import Any
 
 import timm
 import torch
-from timm.layers import PatchEmbed
+from timm.layers import Mlp, PatchEmbed
 from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor
 
 from fscil.backbones.base import Backbone, check_block
-from fscil.backbones.stem import ConvStem
+from fscil.backbones.conv_mlp import ConvMlp
+from fscil.backbones.stem import ConvStem, ResidualStem
 from fscil.config import BackboneConfig
 from fscil.errors import InputError
+
+STEMS = {"patch": PatchEmbed, "conv": ConvStem, "residual": ResidualStem}
+MLPS = {"plain": Mlp, "conv": ConvMlp}
+POOLS: dict[str, Any] = {"token": "token", "mean": "avg"}  # by timm's names
+
+
+class _Trunk(VisionTransformer):
+    """timm's, with the tokens kept in the type the stem gives them: under autocast in half precision.
+
+    Adding the float32 position embedding would make the whole residual stream float32, twice the memory traffic.
+    """
+
+    def _pos_embed(self, x: Tensor) -> Tensor:
+        return super()._pos_embed(x).to(x.dtype)
 
 
 class ViT(Backbone):
@@ -36,32 +51,36 @@ class ViT(Backbone):
         return self.trunk.forward_head(self.trunk.forward_features(self.prepare(images)), pre_logits=True)
 
     def forward_layers(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
-        """Final features, and the class token after each of `blocks` (1-based) through the final norm."""
+        """Final features, and those after each of `blocks` (1-based): through the final norm, pooled likewise."""
         for block in blocks:
             check_block(block, self.depth)
         if not blocks:
             return self(images), {}
+        has_class_token = self.trunk.num_prefix_tokens > 0
         final: Any
         final, tokens = self.trunk.forward_intermediates(
             self.prepare(images),
             indices=[block - 1 for block in blocks],
             norm=True,
-            return_prefix_tokens=True,
+            return_prefix_tokens=has_class_token,
             output_fmt="NLC",
         )
         layers = {}
-        for block, (patches, prefix) in zip(sorted(blocks), tokens, strict=True):
-            has_class_token = self.trunk.num_prefix_tokens > 0
-            layers[block] = prefix[:, 0] if has_class_token else patches.mean(1)
+        for block, given in zip(sorted(blocks), tokens, strict=True):
+            layers[block] = given[1][:, 0] if has_class_token else given.mean(1)
         return self.trunk.forward_head(final, pre_logits=True), layers
 
 
 def _sized(config: BackboneConfig) -> VisionTransformer:
-    stems = {"patch": PatchEmbed, "conv": ConvStem}
-    if config.stem not in stems:
-        raise InputError(f"backbone.stem must be one of {', '.join(stems)}; got '{config.stem}'.")
-    if config.stem == "conv" and config.patch_size not in (2, 4, 8, 16):
-        raise InputError(f"backbone.stem=conv needs a patch_size of 2, 4, 8 or 16; got {config.patch_size}.")
+    for key, value, known in (
+        ("stem", config.stem, STEMS),
+        ("mlp", config.mlp, MLPS),
+        ("pool", config.pool, POOLS),
+    ):
+        if value not in known:
+            raise InputError(f"backbone.{key} must be one of {', '.join(known)}; got '{value}'.")
+    if config.stem != "patch" and config.patch_size not in (2, 4, 8, 16):
+        raise InputError(f"backbone.stem={config.stem} needs a patch_size of 2, 4, 8 or 16; got {config.patch_size}.")
     if config.image_size % config.patch_size:
         raise InputError(
             f"backbone.image_size {config.image_size} is not a multiple of backbone.patch_size {config.patch_size}."
@@ -70,7 +89,7 @@ def _sized(config: BackboneConfig) -> VisionTransformer:
         raise InputError(
             f"backbone.embed_dim {config.embed_dim} is not a multiple of backbone.num_heads {config.num_heads}."
         )
-    return VisionTransformer(
+    return _Trunk(
         img_size=config.image_size,
         patch_size=config.patch_size,
         embed_dim=config.embed_dim,
@@ -79,7 +98,11 @@ def _sized(config: BackboneConfig) -> VisionTransformer:
         mlp_ratio=config.mlp_ratio,
         drop_path_rate=config.drop_path,
         num_classes=0,
-        embed_layer=stems[config.stem],
+        embed_layer=STEMS[config.stem],
+        mlp_layer=MLPS[config.mlp],
+        class_token=config.pool == "token",
+        global_pool=POOLS[config.pool],
+        fc_norm=False,  # norm, then pool, for every layer alike
     )
 
 

@@ -5,11 +5,15 @@ sample folds into one 2x3 matrix and one resampling; colour and noise are elemen
 
 Parameters are drawn from a generator that the caller seeds by step, for the global batch: a process of a
 distributed run draws them all and takes its slice, so that one process and many see the same images.
+
+What is drawn depends on the options alone. So the numbers can be drawn ahead and the arithmetic, which has no randomness
+left in it, compiled into a few kernels.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -29,35 +33,73 @@ class Mixed:
     share: Tensor  # (n,) weight of `labels`
 
 
+Sampler = Callable[..., Tensor]  # torch.rand or torch.randn
+
+
 class Augment:
     """Draws parameters for `batch` samples and applies those of this process's slice."""
 
-    def __init__(self, config: AugmentConfig, batch: int, device: torch.device, rank: int = 0, world: int = 1) -> None:
+    def __init__(
+        self,
+        config: AugmentConfig,
+        batch: int,
+        device: torch.device,
+        rank: int = 0,
+        world: int = 1,
+        *,
+        classes: int = 0,
+        compiled: bool = False,
+    ) -> None:
         if batch % (2 * world):
             raise ValueError("The batch must split into pairs on every process.")
-        self.config, self.batch, self.device = config, batch, device
+        self.config, self.batch, self.device, self.classes = config, batch, device, classes
         per = batch // world
         self.slice = slice(rank * per, (rank + 1) * per)
         self.generator = torch.Generator(device=device)
+        self._plan: list[tuple[Sampler, tuple[int, ...]]] = []  # what the arithmetic asks for, noted at its first run
+        self._ahead: list[Tensor] | None = None  # numbers drawn ahead for a compiled run
+        self._compiled = torch.compile(self._replay, fullgraph=True, dynamic=False) if compiled else None
 
-    def __call__(self, images: Tensor, labels: Tensor, seed: int) -> Mixed:
-        """`images` is this process's slice of the batch, uint8 (n, h, w, 3)."""
-        self.generator.manual_seed(seed)
+    def __call__(self, images: Tensor, labels: Tensor, seed: int | None = None) -> Mixed:
+        """`images` is this process's slice of the batch, uint8 (n, h, w, 3). No seed: the generator has one already."""
+        if seed is not None:
+            self.generator.manual_seed(seed)
+        if self._compiled is None or not self._plan:
+            self._plan = []
+            return Mixed(*self._apply(images, labels))
+        return Mixed(*self._compiled(images, labels, [self._draw(*planned) for planned in self._plan]))
+
+    def _apply(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         x = images.permute(0, 3, 1, 2).float() / 255
-        x = self._erase(self._colour(self._warp(x)))
-        return self._mix(x, labels)
+        x, labels = self._warp(x, labels)
+        return self._mix(self._erase(self._colour(x)), labels)
+
+    def _replay(self, images: Tensor, labels: Tensor, numbers: list[Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        self._ahead = list(numbers)
+        try:
+            return self._apply(images, labels)
+        finally:
+            self._ahead = None
+
+    def _draw(self, sampler: Sampler, shape: tuple[int, ...]) -> Tensor:
+        return sampler(self.batch, *shape, generator=self.generator, device=self.device)[self.slice]
+
+    def _numbers(self, sampler: Sampler, *shape: int) -> Tensor:
+        if self._ahead is not None:
+            return self._ahead.pop(0)
+        self._plan.append((sampler, shape))
+        return self._draw(sampler, shape)
 
     def _uniform(self, low: float, high: float, *shape: int) -> Tensor:
-        drawn = torch.rand(self.batch, *shape, generator=self.generator, device=self.device)
-        return drawn[self.slice] * (high - low) + low
+        return self._numbers(torch.rand, *shape) * (high - low) + low
 
     def _chance(self, probability: float) -> Tensor:
         return self._uniform(0, 1) < probability
 
-    def _warp(self, x: Tensor) -> Tensor:
+    def _warp(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         c = self.config
-        if not (c.crop_scale < 1 or c.flip or c.rotate or c.translate or c.scale or c.shear):
-            return x
+        if not (c.crop_scale < 1 or c.flip or c.rotate or c.translate or c.scale or c.shear or c.turn):
+            return x, labels
         angle = self._uniform(-c.rotate, c.rotate) * (math.pi / 180)
         shear = self._uniform(-c.shear, c.shear)
         zoom = 1 + self._uniform(-c.scale, c.scale, 2)
@@ -74,8 +116,16 @@ class Augment:
             torch.stack([side[:, 0] * sign * cos, side[:, 0] * (shear - sin), shift[:, 0]], 1),
             torch.stack([side[:, 1] * sign * sin, side[:, 1] * cos, shift[:, 1]], 1),
         ]
-        grid = F.affine_grid(torch.stack(rows, 1), list(x.shape), align_corners=False)
-        return F.grid_sample(x, grid, mode="bilinear", padding_mode="border", align_corners=False)
+        matrix = torch.stack(rows, 1)
+        if c.turn:
+            # Quarter turns are classes of their own: a class seen upside down is another class.
+            turns = torch.where(self._chance(c.turn), 1 + (self._uniform(0, 3)).floor(), 0.0)
+            cos, sin = (turns * (math.pi / 2)).cos().round(), (turns * (math.pi / 2)).sin().round()
+            turned = torch.stack([torch.stack([cos, -sin], 1), torch.stack([sin, cos], 1)], 1)
+            matrix = torch.cat([(matrix[:, :, :2, None] * turned[:, None]).sum(2), matrix[:, :, 2:]], 2)
+            labels = labels + self.classes * turns.long()
+        grid = F.affine_grid(matrix, list(x.shape), align_corners=False)
+        return F.grid_sample(x, grid, mode="bilinear", padding_mode="border", align_corners=False), labels
 
     def _colour(self, x: Tensor) -> Tensor:
         c = self.config
@@ -88,8 +138,7 @@ class Augment:
             grey = x.mean(1, keepdim=True)
             x = grey + (x - grey) * self._uniform(1 - c.saturation, 1 + c.saturation)[:, None, None, None]
         if c.noise:
-            full = torch.randn(self.batch, *x.shape[1:], generator=self.generator, device=self.device)
-            x = x + full[self.slice] * self._uniform(0, c.noise)[:, None, None, None]
+            x = x + self._numbers(torch.randn, *x.shape[1:]) * self._uniform(0, c.noise)[:, None, None, None]
         return x.clamp(0, 1) if (c.brightness or c.contrast or c.saturation or c.noise) else x
 
     def _erase(self, x: Tensor) -> Tensor:
@@ -98,11 +147,11 @@ class Augment:
         inside = self._rectangle(x, self._uniform(0.02, 0.33)) & self._chance(self.config.erase)[:, None, None]
         return torch.where(inside[:, None], x.mean((1, 2, 3), keepdim=True), x)
 
-    def _mix(self, x: Tensor, labels: Tensor) -> Mixed:
+    def _mix(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         c = self.config
         ones = torch.ones(len(x), device=x.device)
         if not (c.mixup or c.cutmix):
-            return Mixed(x, labels, labels, ones)
+            return x, labels, labels, ones
         # Neighbours are mixed with each other: the batch is in random order already, and a pair never
         # straddles two processes.
         partner = x.unflatten(0, (-1, 2)).flip(1).flatten(0, 1)
@@ -115,7 +164,7 @@ class Augment:
         share = torch.where(use_cutmix, share_cutmix, share_mixup)
         mixing = self._chance(c.mix_prob)
         weight = torch.where(mixing[:, None, None], weight, torch.ones_like(weight))[:, None]
-        return Mixed(weight * x + (1 - weight) * partner, labels, others, torch.where(mixing, share, ones))
+        return weight * x + (1 - weight) * partner, labels, others, torch.where(mixing, share, ones)
 
     def _beta(self, alpha: float) -> Tensor:
         """Beta(alpha, alpha) from uniforms alone, so that it follows the generator on every device.

@@ -36,10 +36,14 @@ class Batches:
 
     def at(self, step: int) -> tuple[Tensor, Tensor]:
         """This process's images (uint8) and labels of a global step."""
+        rows = self.rows(step)
+        return self.images[rows], self.labels[rows]
+
+    def rows(self, step: int) -> Tensor:
+        """Where they are."""
         epoch, position = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
             self._order = torch.randperm(len(self.labels), generator=generator).to(self.device)
             self._epoch = epoch
-        rows = self._order[position * self.batch_size : (position + 1) * self.batch_size][self.slice]
-        return self.images[rows], self.labels[rows]
+        return self._order[position * self.batch_size : (position + 1) * self.batch_size][self.slice]

@@ -94,7 +94,10 @@ class Benchmark:
         if self._dataset.identity:
             digest.update(f"{self._dataset.identity} {self.class_names[: self.base]}".encode())
         else:
-            digest.update(base.images.numpy().tobytes())
+            # Sorted: a copy of the data whose files come in another order is the same data.
+            pairs = zip(base.labels.tolist(), base.images.numpy(), strict=True)
+            for item in sorted(label.to_bytes(4) + hashlib.sha256(image.tobytes()).digest() for label, image in pairs):
+                digest.update(item)
         return digest.hexdigest()[:16]
 
     def _shots(self, index: int, class_id: int, members: np.ndarray) -> np.ndarray:

@@ -132,7 +132,7 @@ def decode(path: Path, size: int) -> np.ndarray:
                 if image.width * image.height > MAX_PIXELS:
                     raise Image.DecompressionBombError
                 image.draft(None, (4 * size, 4 * size))  # a large JPEG is decoded at a fraction of its size
-                upright = _rgb(ImageOps.exif_transpose(image))
+                upright = to_rgb(ImageOps.exif_transpose(image))
                 return np.asarray(ImageOps.fit(upright, (size, size), Image.Resampling.BICUBIC))
     except Image.DecompressionBombError:
         raise InputError(
@@ -145,7 +145,7 @@ def decode(path: Path, size: int) -> np.ndarray:
         raise InputError(f"{path} is damaged or no image ({reason}); replace or remove it.") from None
 
 
-def _rgb(image: Image.Image) -> Image.Image:
+def to_rgb(image: Image.Image) -> Image.Image:
     """Any mode to RGB, transparent parts on white."""
     if image.mode.startswith("I"):
         return _from_integers(image)

@@ -2,5 +2,8 @@
 
 from fscil.objectives.cross_entropy import mixed_cross_entropy
 from fscil.objectives.distill import distillation
+from fscil.objectives.dot_regression import dot_regression
 
-__all__ = ["distillation", "mixed_cross_entropy"]
+OBJECTIVES = ("cross_entropy", "dot_regression")
+
+__all__ = ["OBJECTIVES", "distillation", "dot_regression", "mixed_cross_entropy"]

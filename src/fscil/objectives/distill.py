@@ -7,6 +7,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -15,17 +18,24 @@ from fscil.errors import InputError
 KINDS = ("hard", "soft", "zscore")
 
 
-def distillation(student: Tensor, teacher: Tensor, kind: str, temperature: float = 1.0) -> Tensor:
-    """The loss between logits (n, classes) of student and teacher."""
+def distillation(student: Tensor, teachers: Sequence[Tensor], kind: str, temperature: float = 1.0) -> Tensor:
+    """The loss between logits (n, classes) of a student and of its teachers, who speak with one voice: their mean."""
     if kind == "hard":
-        return F.cross_entropy(student, teacher.argmax(1))
+        return F.cross_entropy(student, _mean([t.softmax(1) for t in teachers]).argmax(1))
     if kind == "zscore":
-        student, teacher = _standardise(student), _standardise(teacher)
-    elif kind != "soft":
+        student = _standardise(student)
+        target = F.log_softmax(_mean([_standardise(t) for t in teachers]) / temperature, dim=1)
+    elif kind == "soft":
+        target = _mean([F.softmax(t / temperature, dim=1) for t in teachers]).clamp(min=1e-12).log()
+    else:
         raise InputError(f"train.distill must be one of {', '.join(KINDS)}; got '{kind}'.")
-    p = F.log_softmax(teacher / temperature, dim=1)
-    q = F.log_softmax(student / temperature, dim=1)
-    return F.kl_div(q, p, log_target=True, reduction="batchmean") * temperature**2
+    return F.kl_div(F.log_softmax(student / temperature, dim=1), target, log_target=True, reduction="batchmean") * (
+        temperature**2
+    )
+
+
+def _mean(values: Sequence[Tensor]) -> Tensor:
+    return values[0] if len(values) == 1 else torch.stack(list(values)).mean(0)
 
 
 def _standardise(logits: Tensor) -> Tensor:

@@ -16,19 +16,19 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from fscil.backbones import Backbone, CosineHead, build_backbone
-from fscil.config import BackboneConfig, build
+from fscil.backbones import Backbone, CosineHead, build_backbone, build_head
+from fscil.config import BackboneConfig, TrainConfig, build
 from fscil.errors import InputError
 from fscil.storage import write_atomic
 
 
 class Classifier(nn.Module):
-    """A backbone with its cosine head."""
+    """A backbone with the head that base training put on it."""
 
-    def __init__(self, config: BackboneConfig, classes: int, scale: float) -> None:
+    def __init__(self, backbone: BackboneConfig, train: TrainConfig, outputs: int) -> None:
         super().__init__()
-        self.backbone = build_backbone(config)
-        self.head = CosineHead(self.backbone.dim, classes, scale)
+        self.backbone = build_backbone(backbone)
+        self.head = build_head(train, self.backbone.dim, outputs)
 
     def forward(self, images: Tensor) -> Tensor:
         return self.head(self.backbone(images))
@@ -44,6 +44,12 @@ class Checkpoint:
     @property
     def backbone(self) -> Backbone:
         return self.classifier.backbone
+
+    @property
+    def class_weights(self) -> Tensor | None:
+        """One vector per base class in the space of the features; None where the head lives in a space of its own."""
+        head = self.classifier.head
+        return head.weight[: self.info["classes"]] if isinstance(head, CosineHead) else None
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], info: dict[str, Any]) -> None:
@@ -82,10 +88,10 @@ def load_classifier(path: Path | str, device: torch.device | str = "cpu") -> Che
         path = path / "backbone.safetensors"
     tensors, info = read_tensors(path)
     config = info["config"]
-    classes = len(tensors["head.weight"])
-    classifier = Classifier(
-        build(BackboneConfig, {**config["backbone"], "pretrained": False}), classes, config["train"]["logit_scale"]
-    )
+    outputs = info.setdefault("outputs", len(tensors["head.weight"]))  # more than the classes where turned ones count
+    info.setdefault("classes", outputs)
+    backbone = build(BackboneConfig, {**config["backbone"], "pretrained": False})
+    classifier = Classifier(backbone, build(TrainConfig, config["train"]), outputs)
     try:
         classifier.load_state_dict(tensors)
     except RuntimeError as error:

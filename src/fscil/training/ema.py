@@ -15,11 +15,20 @@ class WeightAverage:
         self.values = {name: value for name, value in model.state_dict().items() if value.is_floating_point()}
         self.averages = {name: value.clone() for name, value in self.values.items()}
 
-    @torch.no_grad()
-    def update(self, step: int) -> None:
+    def weight(self, step: int) -> float:
+        """How much of the weights of this step goes into the average."""
         # Early on the average must follow quickly, or it would remember the random start.
-        decay = min(self.decay, (1 + step) / (10 + step))
-        torch._foreach_lerp_(list(self.averages.values()), list(self.values.values()), 1 - decay)
+        return 1 - min(self.decay, (1 + step) / (10 + step))
+
+    @torch.no_grad()
+    def update(self, weight: float | Tensor) -> None:
+        averages, values = list(self.averages.values()), list(self.values.values())
+        if isinstance(weight, Tensor):  # one that a recorded step reads anew each time; lerp takes none for all
+            change = torch._foreach_sub(values, averages)
+            torch._foreach_mul_(change, weight)
+            torch._foreach_add_(averages, change)
+        else:
+            torch._foreach_lerp_(averages, values, weight)
 
     @torch.no_grad()
     def copy_to_model(self) -> None:

@@ -6,6 +6,7 @@ moment continues from its last state to the same weights as one that never stopp
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,13 +18,13 @@ import torch
 from lightning.fabric import Fabric
 from torch import Tensor, nn
 
-from fscil.config import Config, TrainConfig, to_dict
+from fscil.config import Config, TrainConfig, build, to_dict
 from fscil.data.augment import Augment, Mixed
 from fscil.data.batches import Batches
 from fscil.data.session import Session
 from fscil.errors import InputError
 from fscil.hardware import make_fabric, peak_memory_mb
-from fscil.objectives import distillation, mixed_cross_entropy
+from fscil.objectives import OBJECTIVES, distillation, dot_regression, mixed_cross_entropy
 from fscil.training.checkpoint import (
     Checkpoint,
     Classifier,
@@ -33,6 +34,7 @@ from fscil.training.checkpoint import (
     save_tensors,
 )
 from fscil.training.ema import WeightAverage
+from fscil.training.graphed import GraphedUpdate
 from fscil.training.schedule import learning_rate
 
 Progress = Callable[[int, int], None]  # (steps done, steps in all)
@@ -99,12 +101,15 @@ class Trainer:
     def __post_init__(self) -> None:
         fabric, train, seed = self.fabric, self.config.train, self.config.seed
         torch.manual_seed(seed)
-        classes = len(self.session.classes)
-        model = Classifier(self.config.backbone, classes, train.logit_scale)
+        if train.objective not in OBJECTIVES:
+            raise InputError(f"train.objective must be one of {', '.join(OBJECTIVES)}; got '{train.objective}'.")
+        self.classes = len(self.session.classes)
+        self.outputs = self.classes * (4 if train.augment.turn else 1)
+        model = Classifier(self.config.backbone, train, self.outputs)
         assert self.session.images is not None
         if not self.config.backbone.pretrained:
             model.backbone.measure_pixels(self.session.images)
-        if self.config.backbone.kind != "vit" and fabric.device.type == "cuda":
+        if fabric.device.type == "cuda":
             model = model.to(memory_format=torch.channels_last)  # what convolutions want on matrix units
         self.plain = model
         optimizer = _optimizer(model, train, fused=fabric.device.type == "cuda")
@@ -113,13 +118,26 @@ class Trainer:
         self.model, self.optimizer = fabric.setup(ready, optimizer)
         rank, world = fabric.global_rank, fabric.world_size
         self.batches = Batches(self.session, train.batch_size, seed, fabric.device, rank, world)
-        self.augment = Augment(train.augment, self.batches.batch_size, fabric.device, rank, world)
+        self.augment = Augment(
+            train.augment,
+            self.batches.batch_size,
+            fabric.device,
+            rank,
+            world,
+            classes=self.classes,
+            compiled=compiled,
+        )
         self.average = WeightAverage(self.plain, train.ema) if train.ema else None
-        self.teacher = load_classifier(train.teacher, fabric.device).classifier if train.teacher else None
+        self.teachers = [self._load_teacher(path.strip(), compiled) for path in train.teacher.split(",") if path.strip()]
         self.total = train.epochs * self.batches.steps_per_epoch
         self.warmup = round(train.warmup_epochs * self.batches.steps_per_epoch)
         self.losses = torch.zeros(self.total, device=fabric.device)
         self.done, self.seconds = 0, 0.0
+        on_gpu = fabric.device.type == "cuda"
+        self.rate = torch.zeros((), device=fabric.device)
+        self.average_weight: float | Tensor = torch.zeros((), device=fabric.device) if on_gpu else 0.0
+        graphs = train.graph == "on" or (train.graph == "auto" and compiled and world == 1)
+        self.graphed = GraphedUpdate(self._update, self.augment.generator) if on_gpu and graphs else None
 
     def run(self, progress: Progress | None) -> None:
         started = saved = time.monotonic()
@@ -138,38 +156,74 @@ class Trainer:
 
     def step(self, step: int) -> Tensor:
         """One update; returns the loss over the whole batch."""
-        train = self.config.train
-        rate = learning_rate(step, self.total, self.warmup, train.lr, train.min_lr)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        self._set_pace(step)
         seed = (self.config.seed * 1_000_003 + step) * 8 + 1
         torch.manual_seed(seed + self.fabric.global_rank + 1)  # drop path
-        batch = self.augment(*self.batches.at(step), seed)
-        self.optimizer.zero_grad(set_to_none=True)
-        loss = self._loss(batch)
-        self.fabric.backward(loss)
-        if train.clip:
-            self.fabric.clip_gradients(self.model, self.optimizer, max_norm=train.clip, error_if_nonfinite=False)
-        self.optimizer.step()
-        if self.average:
-            self.average.update(step)
-        loss = loss.detach()
+        self.augment.generator.manual_seed(seed)
+        loss = (self.graphed or self._update)(self.batches.rows(step))
         if self.fabric.world_size > 1:
             torch.distributed.all_reduce(loss, torch.distributed.ReduceOp.SUM)  # each process has seen a part
             loss = loss / self.fabric.world_size
         return loss
 
+    def _set_pace(self, step: int) -> None:
+        """Learning rate and averaging weight of a step; on a GPU in tensors, which a recorded step can read."""
+        train = self.config.train
+        rate: float | Tensor = learning_rate(step, self.total, self.warmup, train.lr, train.min_lr)
+        if self.fabric.device.type == "cuda":
+            rate = self.rate.fill_(rate)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        if self.average:
+            weight = self.average.weight(step)
+            self.average_weight = (
+                self.average_weight.fill_(weight) if isinstance(self.average_weight, Tensor) else weight
+            )
+
+    def _update(self, rows: Tensor) -> Tensor:
+        batch = self.augment(self.batches.images[rows], self.batches.labels[rows])
+        self.optimizer.zero_grad(set_to_none=True)
+        loss = self._loss(batch)
+        self.fabric.backward(loss)
+        if self.config.train.clip:
+            self.fabric.clip_gradients(
+                self.model, self.optimizer, max_norm=self.config.train.clip, error_if_nonfinite=False
+            )
+        self.optimizer.step()
+        if self.average:
+            self.average.update(self.average_weight)
+        return loss.detach()
+
     def _loss(self, batch: Mixed) -> Tensor:
         train = self.config.train
         logits = self.model(batch.images)
-        if self.teacher is None:
-            return mixed_cross_entropy(logits, batch, train.label_smoothing)
+        if not self.teachers:
+            return self._supervised(logits, batch)
         with torch.no_grad(), self.fabric.autocast():
-            target = self.teacher(batch.images)
-        loss = train.distill_weight * distillation(logits, target.float(), train.distill, train.temperature)
+            targets = [teacher(batch.images).float() for teacher in self.teachers]
+        loss = train.distill_weight * distillation(logits, targets, train.distill, train.temperature)
         if train.distill_weight < 1:
-            loss = loss + (1 - train.distill_weight) * mixed_cross_entropy(logits, batch, train.label_smoothing)
+            loss = loss + (1 - train.distill_weight) * self._supervised(logits, batch)
         return loss
+
+    def _supervised(self, logits: Tensor, batch: Mixed) -> Tensor:
+        train = self.config.train
+        if train.objective == "dot_regression":
+            return dot_regression(logits / train.logit_scale, batch)
+        return mixed_cross_entropy(logits, batch, train.label_smoothing)
+
+    def _load_teacher(self, path: str, compiled: bool) -> nn.Module:
+        device = self.fabric.device
+        checkpoint = load_classifier(path, device)
+        if checkpoint.info["outputs"] != self.outputs:
+            raise InputError(
+                f"The teacher {path} tells {checkpoint.info['outputs']} classes apart and the student "
+                f"{self.outputs}; train both on the same classes, with train.augment.turn on or off in both."
+            )
+        teacher: nn.Module = checkpoint.classifier
+        if device.type == "cuda":
+            teacher = teacher.to(memory_format=torch.channels_last)
+        return cast(nn.Module, torch.compile(teacher)) if compiled else teacher
 
     def save_state(self) -> None:
         if not self.fabric.is_global_zero:
@@ -214,6 +268,8 @@ class Trainer:
         return {
             "config": to_dict(self.config),
             "data": self.fingerprint,
+            "classes": self.classes,
+            "outputs": self.outputs,
             "step": self.done,
             "steps": self.total,
             "seconds": round(self.seconds, 3),
@@ -225,9 +281,10 @@ def same_training(info: dict[str, Any], other: dict[str, Any]) -> bool:
     """Whether two checkpoints come from one training: same data, seed, network and training settings."""
 
     def identity(document: dict[str, Any]) -> Any:
-        config = document["config"]
-        train = {k: v for k, v in config["train"].items() if k not in ("checkpoint_seconds", "compile")}
-        return document["data"], config["seed"], config["backbone"], train, config["precision"]
+        # Built anew, so that a key that came later and has its default does not make an older file another training.
+        config = build(Config, document["config"])
+        train = dataclasses.replace(config.train, checkpoint_seconds=0, compile="", graph="")
+        return document["data"], config.seed, config.backbone, train, config.precision
 
     return identity(info) == identity(other)
 
@@ -235,7 +292,8 @@ def same_training(info: dict[str, Any], other: dict[str, Any]) -> bool:
 def _optimizer(model: nn.Module, train: TrainConfig, fused: bool) -> torch.optim.Optimizer:
     groups = _decay_groups(model, train.weight_decay)
     if train.optimizer == "adamw":
-        return torch.optim.AdamW(groups, lr=train.lr, betas=(0.9, train.beta2), fused=fused)
+        # A recorded step reads the rate from a tensor, which on a GPU needs `capturable`.
+        return torch.optim.AdamW(groups, lr=train.lr, betas=(0.9, train.beta2), fused=fused, capturable=fused)
     if train.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=train.lr, momentum=train.momentum, nesterov=train.momentum > 0, fused=fused)
     raise InputError(f"train.optimizer must be adamw or sgd; got '{train.optimizer}'.")

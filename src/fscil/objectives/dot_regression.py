@@ -1,0 +1,19 @@
+"""NC-FSCIL's loss (Yang et al., ICLR 2023): pull a unit feature onto its class vector, and push it off no other.
+
+The vectors of the other classes need no term: the frame is fixed, so being on one vertex is being far from the rest.
+"""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from fscil.data.augment import Mixed
+
+WEIGHT = 10.0
+
+
+def dot_regression(cosines: Tensor, batch: Mixed) -> Tensor:
+    """Mean of WEIGHT / 2 * (cos - 1)^2 to the class vector, with the shares of a mixed image. `cosines` (n, classes)."""
+    one = cosines.gather(1, batch.labels[:, None])[:, 0] - 1
+    other = cosines.gather(1, batch.others[:, None])[:, 0] - 1
+    return WEIGHT / 2 * (batch.share * one.square() + (1 - batch.share) * other.square()).mean()
