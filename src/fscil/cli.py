@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from fscil import cli_paper, cli_show, cli_tune
+from fscil import cli_ablate, cli_paper, cli_show, cli_teach, cli_tune
 from fscil.errors import InputError
 
 app = typer.Typer(
@@ -18,8 +18,14 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+app.add_typer(cli_teach.app, name="teach")
+app.command("predict")(cli_teach.predict)
+app.command("doctor")(cli_teach.doctor)
+app.command("export")(cli_teach.export)
+app.command("serve")(cli_teach.serve)
 app.add_typer(cli_paper.app, name="paper")
 app.command("tune")(cli_tune.tune)
+app.command("ablate")(cli_ablate.ablate)
 app.command("metrics")(cli_show.metrics)
 app.command("methods")(cli_show.methods)
 app.command("datasets")(cli_show.datasets)

@@ -51,8 +51,14 @@ def report_html(
     footer = element(
         "footer", element("p", f"Made by fscil from {len(results)} result file{'s' * (len(results) > 1)}.")
     )
+    titles = " and ".join(story.titles.values()) if len(story.titles) < 3 else f"{len(story.titles)} methods"
+    return whole_page(f"{titles} on {story.results[0].dataset}", main, footer)
+
+
+def whole_page(title: str, main: Html, footer: Html) -> str:
+    """A page in the look of the report, for other documents too."""
     page = join(
-        Html("<!DOCTYPE html>\n"), element("html", _head(story), element("body", main, footer), lang="en"), "\n"
+        Html("<!DOCTYPE html>\n"), element("html", _head(title), element("body", main, footer), lang="en"), "\n"
     )
     # A lone surrogate in a name is legal in JSON but not in a file.
     return page.encode("utf-8", "replace").decode("utf-8")
@@ -74,9 +80,8 @@ def _opening(story: sections.Story) -> Html:
     )
 
 
-def _head(story: sections.Story) -> Html:
+def _head(title: str) -> Html:
     style = files("fscil.report").joinpath("style.css").read_text(encoding="utf-8")
-    titles = " and ".join(story.titles.values()) if len(story.titles) < 3 else f"{len(story.titles)} methods"
     return element(
         "head",
         element("meta", charset="utf-8"),
@@ -84,6 +89,6 @@ def _head(story: sections.Story) -> Html:
         element("meta", name="color-scheme", content="light dark"),
         # The browser itself now guarantees that nothing is fetched and nothing runs.
         element("meta", http_equiv="Content-Security-Policy", content="default-src 'none'; style-src 'unsafe-inline'"),
-        element("title", f"{titles} on {story.results[0].dataset}"),
+        element("title", title),
         element("style", Html(style)),
     )

@@ -1,0 +1,77 @@
+"""Class means of several layers without rectification: what the ensemble of FR branches must beat."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fscil.data.session import Session, View
+from fscil.methods.base import Method, class_means, features
+
+FINAL = 0  # stands for the final features where blocks are listed
+
+
+def block_label(block: int) -> str:
+    return f"block {block}" if block else "final"
+
+
+@dataclass
+class RawLayers(Method):
+    """One prototype per class and layer; the mean over layers of the softmax of the scaled cosines.
+
+    Every layer alone, and the blocks without the final features, come as variants: one run fills the raw half of the
+    layer table. Not in the registry of methods: it is here to be compared with.
+    """
+
+    name: ClassVar[str] = "raw_layers"
+    title: ClassVar[str] = "Raw layers"
+    paper: ClassVar[str] = "comparison for the layer table of Tang et al., ECCV 2024"
+    needs: ClassVar[frozenset[str]] = frozenset({"layers"})
+    together: ClassVar[str] = "blocks"  # label of the variant without the final features
+
+    layers: tuple[int, ...] = ()  # blocks (1-based)
+    scale: float = 16.0  # softmax of scale * cosine
+
+    def blocks(self, depth: int) -> tuple[int, ...]:
+        return self.layers
+
+    def fit_base(self, session: Session) -> None:
+        self.prototypes_ = self._means(session)
+
+    def fit_novel(self, session: Session) -> None:
+        self.prototypes_ = torch.cat([self.prototypes_, self._means(session)], 1)
+
+    def scores(self, view: View) -> Tensor:
+        return self._together(view, range(len(self._places())))
+
+    def variants(self) -> dict[str, Callable[[View], Tensor]]:
+        def alone(index: int) -> Callable[[View], Tensor]:
+            return lambda view: self._cosines(view, index)
+
+        found = {block_label(block): alone(index) for index, block in enumerate(self._places())}
+        found[self.together] = lambda view: self._together(view, range(len(self.layers)))
+        return found
+
+    def _together(self, view: View, indices: Sequence[int]) -> Tensor:
+        return torch.stack([F.softmax(self.scale * self._cosines(view, index), dim=-1) for index in indices]).mean(0)
+
+    def _cosines(self, view: View, index: int) -> Tensor:
+        return F.normalize(self._pick(view, self._places()[index]), dim=-1) @ self.prototypes_[index].T
+
+    def _means(self, session: Session) -> Tensor:
+        view = features(session)
+        return torch.stack(
+            [class_means(self._pick(view, block), session.labels, session.classes) for block in self._places()]
+        )
+
+    def _places(self) -> tuple[int, ...]:
+        return (*self.layers, FINAL)
+
+    @staticmethod
+    def _pick(view: View, block: int) -> Tensor:
+        return view.layers[block] if block else view.final

@@ -1,0 +1,27 @@
+"""python -m fscil.results_page [RESULTS] [DOCS]: writes DOCS/results.md from the files under RESULTS."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from fscil.errors import InputError
+from fscil.results_page.page import results_page
+from fscil.storage import write_text
+
+
+def main(arguments: list[str]) -> int:
+    results = Path(arguments[0]) if arguments else Path("results")
+    docs = Path(arguments[1]) if len(arguments) > 1 else Path("docs")
+    try:
+        page = docs / "results.md"
+        write_text(page, results_page(results, docs))
+    except InputError as error:
+        print(f"fscil: {error}", file=sys.stderr)
+        return 2
+    print(page)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

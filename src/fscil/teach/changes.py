@@ -1,0 +1,164 @@
+"""The changes a project can go through. Each is one transaction and can be taken back by `undo`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from fscil.errors import InputError
+from fscil.teach.pictures import Picture
+from fscil.teach.records import Skipped
+from fscil.teach.store import UNDO_DEPTH, Store, Transaction
+
+Detail = dict[str, Any]
+
+
+def add_images(
+    store: Store, name: str, pictures: list[Picture], features: np.ndarray, *, keep: bool
+) -> tuple[int, list[Skipped]]:
+    """How many pictures joined the class, and those that did not."""
+    skipped: list[Skipped] = []
+    with store.change("learn") as change:
+        new = _new_rows(change, name, pictures, skipped)
+        if not new:
+            change.cancel()
+            return 0, skipped
+        found = change.one("SELECT id FROM classes WHERE name = ? AND removed_by IS NULL", name)
+        class_id = change.add_class(name) if found is None else int(found)
+        for row in new:
+            change.add_image(class_id, pictures[row], features[row].astype("<f4").tobytes(), keep)
+        if keep:
+            change.flush_images()
+        change.touch(class_id)
+        count = f"{len(new)} image{'s' if len(new) > 1 else ''}"
+        what = f"learned '{name}' from {count}" if found is None else f"added {count} to '{name}'"
+        change.describe(what, class_id=class_id, new=found is None)
+    return len(new), skipped
+
+
+def _new_rows(change: Transaction, name: str, pictures: list[Picture], skipped: list[Skipped]) -> list[int]:
+    """Rows of pictures that the project does not have; the others are added to `skipped` with the reason."""
+    seen: set[str] = set()
+    new = []
+    for row, picture in enumerate(pictures):
+        holder = change.one(
+            "SELECT c.name FROM images i JOIN classes c ON c.id = i.class_id "
+            "WHERE i.sha256 = ? AND i.removed_by IS NULL",
+            picture.id,
+        )
+        if picture.id in seen:
+            skipped.append(Skipped(picture.file, "the same picture was given twice"))
+        elif holder == name:
+            skipped.append(Skipped(picture.file, f"'{name}' has this picture already"))
+        elif holder is not None:
+            skipped.append(Skipped(picture.file, f"this picture is one of '{holder}'; remove it there first"))
+        else:
+            seen.add(picture.id)
+            new.append(row)
+    return new
+
+
+def forget(store: Store, name: str) -> None:
+    with store.change("forget") as change:
+        class_id = change.class_id(name)
+        _remove(change, "class_id = ?", class_id)
+        change.run("UPDATE classes SET removed_by = ? WHERE id = ?", change.number, class_id)
+        change.touch(class_id)
+        change.describe(f"forgot '{name}'", class_id=class_id)
+
+
+def remove_image(store: Store, image_id: str) -> None:
+    with store.change("remove") as change:
+        row = change.run(
+            "SELECT i.class_id, c.name, i.file FROM images i JOIN classes c ON c.id = i.class_id "
+            "WHERE i.sha256 = ? AND i.removed_by IS NULL",
+            image_id,
+        ).fetchone()
+        if row is None:
+            raise InputError(f"There is no image '{image_id[:64]}' in the project; list its images for their ids.")
+        class_id, name, file = row
+        _remove(change, "sha256 = ?", image_id)
+        left = change.one("SELECT count(*) FROM images WHERE class_id = ? AND removed_by IS NULL", class_id)
+        if not left:  # a class without images is none
+            change.run("UPDATE classes SET removed_by = ? WHERE id = ?", change.number, class_id)
+        change.touch(class_id)
+        change.describe(f"removed {file} from '{name}'", class_id=class_id)
+
+
+def _remove(change: Transaction, which: str, value: int | str) -> None:
+    change.run(f"UPDATE images SET removed_by = ? WHERE {which} AND removed_by IS NULL", change.number, value)
+
+
+def rename(store: Store, old: str, new: str) -> None:
+    with store.change("rename") as change:
+        class_id = change.class_id(old)
+        if old == new:
+            change.cancel()
+            return
+        if change.one("SELECT id FROM classes WHERE name = ? AND removed_by IS NULL", new) is not None:
+            raise InputError(f"There is a class '{new}' already; choose another name, or remove that one first.")
+        change.run("UPDATE classes SET name = ? WHERE id = ?", new, class_id)
+        change.touch(class_id)
+        change.describe(f"renamed '{old}' to '{new}'", class_id=class_id, old=old)
+
+
+def set_threshold(store: Store, value: float | None) -> None:
+    with store.change("threshold") as change:
+        old = change.one("SELECT value FROM meta WHERE key = 'threshold'")
+        change.set_meta("threshold", None if value is None else repr(value))
+        what = "threshold estimated from the images" if value is None else f"threshold set to {value:.3f}"
+        change.describe(what, old=old)
+
+
+def undo(store: Store) -> str:
+    """Take back the last change that stands; returns what it was."""
+    with store.transaction() as transaction:
+        row = transaction.run(
+            "SELECT number, kind, what, detail FROM changes WHERE NOT undone ORDER BY number DESC LIMIT 1"
+        ).fetchone()
+        if row is None:
+            raise InputError("There is nothing to undo.")
+        number, kind, what, detail = row
+        if number <= transaction.one("SELECT max(number) FROM changes") - UNDO_DEPTH:
+            raise InputError(f"There is nothing to undo: only the last {UNDO_DEPTH} changes can be taken back.")
+        _UNDO[kind](transaction, number, json.loads(detail))
+        transaction.run("UPDATE changes SET undone = 1 WHERE number = ?", number)
+        return str(what)
+
+
+def _unlearn(transaction: Transaction, number: int, detail: Detail) -> None:
+    transaction.run("DELETE FROM images WHERE added_by = ?", number)
+    transaction.touch(detail["class_id"])
+    if detail["new"]:
+        transaction.run("DELETE FROM classes WHERE id = ?", detail["class_id"])
+
+
+def _bring_back(transaction: Transaction, number: int, detail: Detail) -> None:
+    transaction.run("UPDATE images SET removed_by = NULL WHERE removed_by = ?", number)
+    transaction.run("UPDATE classes SET removed_by = NULL WHERE removed_by = ?", number)
+    transaction.touch(detail["class_id"])
+
+
+def _name_back(transaction: Transaction, number: int, detail: Detail) -> None:
+    transaction.run("UPDATE classes SET name = ? WHERE id = ?", detail["old"], detail["class_id"])
+    transaction.touch(detail["class_id"])
+
+
+def _threshold_back(transaction: Transaction, number: int, detail: Detail) -> None:
+    transaction.set_meta("threshold", detail["old"])
+
+
+def _no_way_back(transaction: Transaction, number: int, detail: Detail) -> None:
+    raise InputError("There is nothing to undo: the rest came with the imported model.")
+
+
+_UNDO = {
+    "learn": _unlearn,
+    "forget": _bring_back,
+    "remove": _bring_back,
+    "rename": _name_back,
+    "threshold": _threshold_back,
+    "import": _no_way_back,
+}

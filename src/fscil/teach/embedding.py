@@ -1,0 +1,122 @@
+"""From an encoder's features to one vector per image, in which classes are compared by a dot product.
+
+An image comes as the final feature and those of a few middle blocks, (1 + layers, d). The vector is made of groups,
+each of a fixed length, so that the dot product of two vectors is a weighted mean of cosines, at most 1:
+
+- with statistics of the encoder's base classes: all features together, freed of the spread inside classes (whitened by
+  the pooled covariance of base images around their class means), weight 1; and the features rectified by YourSelf's FR
+  modules, which were trained on the base classes once, weight 0.5 shared by the modules;
+- without (any network from elsewhere): each layer's feature as it is, weights alike.
+
+Nothing here changes when a class is learned: what a project knows is a function of its images alone, whatever the
+order they came in, and to forget a class is exact. docs/teach.md has what was tried and measured.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fscil.data.session import Session, View
+from fscil.errors import InputError
+from fscil.methods.rectifier import Rectifier
+from fscil.methods.yourself import YourSelf
+from fscil.teach.knowledge import Space, rejoin
+from fscil.teach.projection import principal_axes
+from fscil.training.checkpoint import read_tensors, save_tensors
+
+SHRINKAGE = 0.1  # of the covariance towards its mean variance
+RECTIFIED_WEIGHT = 0.5  # of the rectified features together, beside 1 for the whitened ones
+
+
+class Embedding(nn.Module):
+    """`groups`: (width, weight) of each part of the vector; the weights sum to 1."""
+
+    centre: Tensor
+    whitening: Tensor
+    axes: Tensor
+
+    def __init__(self, layers: int, dim: int, *, whitened: bool) -> None:
+        """`layers`: middle blocks beside the final feature."""
+        super().__init__()
+        self.layers, self.dim, self.whitened = layers, dim, whitened
+        joint = (1 + layers) * dim if whitened else 0
+        self.rectifier = Rectifier(layers, dim, True, torch.Generator()) if whitened and layers else None
+        if whitened:
+            parts = [(joint, 1.0), *[(dim, RECTIFIED_WEIGHT / max(1, layers))] * layers]
+        else:
+            parts = [(dim, 1.0)] * (1 + layers)
+        total = sum(weight for _, weight in parts)
+        self.groups = tuple((width, weight / total) for width, weight in parts)
+        self.width = sum(width for width, _ in self.groups)
+        self.register_buffer("centre", torch.zeros(joint))
+        self.register_buffer("whitening", torch.zeros(joint, joint))
+        self.register_buffer("axes", torch.zeros(2, self.width if whitened else 0))  # of the map of a project
+        # What a project believes before it has images to tell: see `fscil.teach.calibration`.
+        self.prior = {"temperature": 0.1, "level": 0.6, "similarity": 0.7, "trust": 0.02}
+        self.eval().requires_grad_(False)
+
+    @property
+    def space(self) -> Space:
+        return Space(self.groups, self.prior["similarity"])
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(n, 1 + layers, d), final first -> (n, width)."""
+        if not self.whitened:
+            return self._joined(list(features.unbind(1)))
+        parts = [(features.flatten(1) - self.centre) @ self.whitening]
+        if self.rectifier is not None:
+            parts += self.rectifier(features[:, 0], features[:, 1:].transpose(0, 1)).unbind(0)
+        return self._joined(parts)
+
+    def _joined(self, parts: list[Tensor]) -> Tensor:
+        return torch.cat(
+            [weight**0.5 * F.normalize(part, dim=-1) for part, (_, weight) in zip(parts, self.groups, strict=True)],
+            dim=-1,
+        )
+
+
+@torch.no_grad()
+def fit(stacked: Tensor, labels: Tensor, blocks: tuple[int, ...], depth: int) -> Embedding:
+    """The embedding of an encoder from features (n, 1 + layers, d) of its base classes' training images."""
+    embedding = Embedding(stacked.shape[1] - 1, stacked.shape[2], whitened=True)
+    classes = int(labels.max()) + 1
+    joint = stacked.flatten(1).double()
+    means = torch.zeros(classes, joint.shape[1], dtype=torch.float64).index_add_(0, labels, joint)
+    means /= torch.bincount(labels, minlength=classes).clamp(min=1)[:, None]
+    inside = joint - means[labels]
+    covariance = inside.T @ inside / max(1, len(joint) - classes)
+    covariance += SHRINKAGE * covariance.diagonal().mean() * torch.eye(len(covariance))
+    values, vectors = torch.linalg.eigh(covariance)
+    embedding.centre.copy_(joint.mean(0).float())
+    embedding.whitening.copy_((vectors * values.rsqrt() @ vectors.T).float())
+    if embedding.rectifier is not None:
+        method = YourSelf(layers=blocks)
+        method.start(seed=0, depth=depth, device=torch.device("cpu"))
+        view = View(stacked[:, 0], {block: stacked[:, 1 + at] for at, block in enumerate(blocks)})
+        with torch.enable_grad():
+            method.fit_base(Session(0, range(classes), None, labels, view))
+        embedding.rectifier.load_state_dict(method.rectifier_.state_dict())
+    sums = torch.zeros(classes, embedding.width).index_add_(0, labels, embedding(stacked))
+    prototypes = rejoin(sums.numpy(), embedding.groups)
+    embedding.axes.copy_(torch.from_numpy(principal_axes(prototypes)))
+    return embedding
+
+
+def save(path: Path, embedding: Embedding, info: dict[str, Any]) -> None:
+    shape = {"layers": embedding.layers, "dim": embedding.dim, "whitened": embedding.whitened}
+    save_tensors(path, dict(embedding.state_dict()), {**info, **shape, "prior": embedding.prior, "kind": "embedding"})
+
+
+def load(path: Path) -> tuple[Embedding, dict[str, Any]]:
+    tensors, info = read_tensors(path)
+    if info.get("kind") != "embedding":
+        raise InputError(f"{path} does not hold an embedding; it is part of a project made by `fscil teach init`.")
+    embedding = Embedding(info["layers"], info["dim"], whitened=info["whitened"])
+    embedding.load_state_dict(tensors)
+    embedding.prior = info["prior"]
+    return embedding, info

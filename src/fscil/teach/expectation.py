@@ -1,0 +1,81 @@
+"""What accuracy to expect, from the project's own images alone: leave-one-out, and a curve over images per class."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from fscil.teach.calibration import Calibration
+from fscil.teach.knowledge import ClassMemory, Knowledge, LeftOut
+from fscil.teach.records import CurvePoint
+
+STEPS = (1, 2, 3, 5, 8, 12, 20, 30, 50)  # images per class at which the curve is drawn
+DRAWS = 10
+CURVE_CLASSES = 100  # of a larger project as many are drawn, at even distances; the curve then speaks of those
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """Percent of left-out images that get the right answer ('unknown' is a wrong one), with a 95 % interval."""
+
+    accuracy: float
+    low: float
+    high: float
+    called_unknown: float
+    tested: int
+
+
+def expect(left: LeftOut, calibration: Calibration) -> Expectation | None:
+    """None where no class has two images."""
+    testable = np.isfinite(left.own)
+    if not testable.any():
+        return None
+    answers = calibration.probabilities(left.scores[testable]).argmax(1)
+    right = int((answers == left.labels[testable]).sum())
+    low, high = wilson(right, len(answers))
+    unknown = 100 * float((answers == left.scores.shape[1]).mean())
+    return Expectation(100 * right / len(answers), low, high, unknown, len(answers))
+
+
+def wilson(right: int, tested: int) -> tuple[float, float]:
+    """Wilson's 95 % interval of a share, in percent: sensible also for few images and for all or none right."""
+    z, share = 1.959964, right / tested
+    middle = (share + z * z / (2 * tested)) / (1 + z * z / tested)
+    half = z / (1 + z * z / tested) * math.sqrt(share * (1 - share) / tested + z * z / (4 * tested * tested))
+    return 100 * max(0.0, middle - half), 100 * min(1.0, middle + half)
+
+
+def learning_curve(knowledge: Knowledge) -> list[CurvePoint]:
+    """Accuracy (nearest class, nothing called unknown) when every class has k of its images and is asked about others.
+
+    Only k for which at least half of the classes have an image left to ask about.
+    """
+    memories = knowledge.memories
+    if len(memories) > CURVE_CLASSES:
+        memories = tuple(memories[at] for at in np.linspace(0, len(memories) - 1, CURVE_CLASSES).round().astype(int))
+    sizes = np.array([len(memory.ids) for memory in memories])
+    points = []
+    for k in STEPS:
+        if len(memories) < 2 or (sizes > k).mean() < 0.5:
+            break
+        shares = [_share(memories, knowledge, k, np.random.default_rng([k, draw])) for draw in range(DRAWS)]
+        mean, spread = float(np.mean(shares)), float(np.std(shares, ddof=1))
+        # Draws share their images, so their spread tells of the choice of images, not of new ones.
+        points.append(CurvePoint(k, mean, max(0.0, mean - 1.96 * spread), min(100.0, mean + 1.96 * spread)))
+    return points
+
+
+def _share(memories: tuple[ClassMemory, ...], knowledge: Knowledge, k: int, rng: np.random.Generator) -> float:
+    shown, asked, labels = [], [], []
+    for label, memory in enumerate(memories):
+        order = rng.permutation(len(memory.ids))
+        few, rest = order[:k], order[k:]
+        shown.append(
+            ClassMemory.make(label, memory.name, [memory.ids[r] for r in few], memory.vectors[few], knowledge.space)
+        )
+        asked.append(memory.vectors[rest])
+        labels += [label] * len(rest)
+    scores = Knowledge(tuple(shown), knowledge.space).scores(np.concatenate(asked))
+    return 100 * float((scores.argmax(1) == np.array(labels)).mean())

@@ -1,0 +1,52 @@
+"""Image files named on the command line or found in folders."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from fscil.errors import InputError
+
+SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".gif", ".webp", ".tif", ".tiff")
+
+
+def expand(arguments: Iterable[str]) -> list[Path]:
+    """Files as they are, folders as the images in them (and in their folders), patterns as what they match."""
+    found: list[Path] = []
+    for argument in arguments:
+        path = Path(argument).expanduser()
+        if path.is_dir():
+            inside = images_in(path, deep=True)
+            if not inside:
+                raise InputError(f"The folder {path} holds no images ({', '.join(s[1:] for s in SUFFIXES)}).")
+            found += inside
+        elif path.exists() or not glob.has_magic(str(path)):
+            found.append(path)  # a file that is not there is told of with the others
+        else:
+            matched = sorted(glob.glob(str(path), recursive=True))
+            if not matched:
+                raise InputError(f"Nothing matches {argument}; check the pattern.")
+            for match in map(Path, matched):
+                found += images_in(match, deep=True) if match.is_dir() else [match]
+    return list(dict.fromkeys(found))
+
+
+def class_folders(folder: Path) -> list[Path]:
+    try:
+        found = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+    except OSError as error:
+        raise InputError(f"The folder {folder} cannot be read ({error.strerror}); check the path.") from None
+    if not found:
+        raise InputError(f"{folder} has no folders; put the images of each class into a folder named like the class.")
+    return found
+
+
+def images_in(folder: Path, *, deep: bool = False) -> list[Path]:
+    """Images by their suffix, in order of name; hidden files and folders are left out."""
+    found: list[Path] = []
+    for root, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if deep and not name.startswith("."))
+        found += [Path(root) / n for n in sorted(names) if n.lower().endswith(SUFFIXES) and not n.startswith(".")]
+    return found

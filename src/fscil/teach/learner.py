@@ -1,0 +1,302 @@
+"""A project: learn a class from a few images, say what an image shows, forget, undo. Safe for use from many threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from fscil.errors import InputError
+from fscil.teach import changes, encoders, pictures
+from fscil.teach.limits import MAX_IMAGES_AT_ONCE, class_name
+from fscil.teach.pictures import Picture, Refused, Source
+from fscil.teach.projection import principal_axes
+from fscil.teach.records import (
+    Change,
+    ClassInfo,
+    Diagnosis,
+    ExportReport,
+    ImageInfo,
+    Learned,
+    MapPoint,
+    Neighbour,
+    Prediction,
+    Rival,
+    Skipped,
+)
+from fscil.teach.state import State, load_state
+from fscil.teach.store import Store, no_such_class
+
+if TYPE_CHECKING:
+    from fscil.teach.encoders import Encoder
+
+RIVALS = 3
+SMALL_IMAGES = 64  # pixels
+
+
+class Learner:
+    """Made by `Learner.create` or `Learner.open`."""
+
+    def __init__(self, path: Path, store: Store, encoder: Encoder | None = None) -> None:
+        self.path, self._store = path, store
+        self._reference = encoders.Reference.from_json(store.meta("encoder") or "{}")
+        self.keeps_images = store.meta("keep_images") == "1"
+        self._encoder_loaded = encoder
+        self._encoder_lock = threading.Lock()
+        self._one_thread = False
+        self._state_lock = threading.RLock()
+        self._state: State | None = None
+
+    @classmethod
+    def create(cls, path: str | Path, encoder: str = "glyphs", keep_images: bool = True) -> Learner:
+        """A new project in an empty or absent folder."""
+        path = Path(path).expanduser()
+        claim(path)
+        reference, loaded = encoders.find(encoder, path / "state")
+        meta = {"encoder": reference.to_json(), "keep_images": str(int(keep_images)), "note": loaded.note}
+        store = Store.create(path, meta)
+        return cls(path, store, loaded)
+
+    @classmethod
+    def open(cls, path: str | Path, readonly: bool = False) -> Learner:
+        path = Path(path).expanduser()
+        store = Store(path, readonly=readonly)
+        try:
+            learner = cls(path, store)
+            encoders.check(learner._reference, path / "state")
+        except BaseException:
+            store.close()
+            raise
+        return learner
+
+    def close(self) -> None:
+        self._store.close()
+
+    def __enter__(self) -> Learner:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def encoder_name(self) -> str:
+        return self._reference.name
+
+    @property
+    def note(self) -> str:
+        """What a user should know about the encoder; empty where there is nothing to say."""
+        return self._store.meta("note") or ""
+
+    def settle_threads(self) -> None:
+        """For programs that own their process: a small network is fastest on one thread, as two would spend more time
+        waiting for each other than computing, most of all on a busy machine. Takes effect when the network is loaded.
+        """
+        self._one_thread = self._reference.image_size <= SMALL_IMAGES and self._reference.kind != "onnx"
+
+    @property
+    def generation(self) -> int:
+        """Grows with every visible change, also one made by another process."""
+        return self._store.generation
+
+    # What is in the project
+
+    def classes(self) -> list[ClassInfo]:
+        rows = self._store.all(
+            "SELECT c.name, count(i.id), c.created FROM classes c "
+            "LEFT JOIN images i ON i.class_id = c.id AND i.removed_by IS NULL "
+            "WHERE c.removed_by IS NULL GROUP BY c.id ORDER BY c.id"
+        )
+        return [ClassInfo(*row) for row in rows]
+
+    def images(self, name: str) -> list[ImageInfo]:
+        name = class_name(name)
+        rows = self._store.all(
+            "SELECT i.sha256, i.file, i.added FROM images i JOIN classes c ON c.id = i.class_id "
+            "WHERE c.name = ? AND c.removed_by IS NULL AND i.removed_by IS NULL ORDER BY i.id",
+            name,
+        )
+        if not rows:
+            raise no_such_class(name, [info.name for info in self.classes()])
+        return [ImageInfo(sha256, file, name, added) for sha256, file, added in rows]
+
+    def image_bytes(self, image_id: str) -> tuple[bytes, str] | None:
+        """Content as it was given and its media type; None when the project keeps only features."""
+        rows = self._store.all("SELECT sha256, media FROM images WHERE sha256 = ? AND removed_by IS NULL", image_id)
+        if not rows:
+            raise InputError(f"There is no image {image_id[:64]!r} in the project.")
+        if not self.keeps_images:
+            return None
+        path = self._store.image_path(*rows[0])
+        try:
+            return path.read_bytes(), rows[0][1]
+        except OSError as error:
+            raise InputError(f"The image file {path} cannot be read ({error.strerror}); restore it.") from None
+
+    def history(self) -> list[Change]:
+        rows = self._store.all("SELECT number, at, what, undone FROM changes ORDER BY number")
+        return [Change(number, at, what, bool(undone)) for number, at, what, undone in rows]
+
+    # Changes
+
+    def learn(self, name: str, images: Iterable[Source]) -> Learned:
+        """Add images to a class, which is new or known. Unreadable images and duplicates are skipped and named."""
+        name = class_name(name)
+        self._writable()
+        encoder = self.encoder  # loaded before the clock starts
+        started = time.perf_counter()
+        read = self._read(images, keep=True)
+        usable = [picture for picture in read if isinstance(picture, Picture)]
+        skipped = [Skipped(item.file, item.reason) for item in read if isinstance(item, Refused)]
+        features = encoder.features([picture.pixels for picture in usable])
+        added, known = changes.add_images(self._store, name, usable, features, keep=self.keeps_images)
+        rivals = self._rivals(name) if added else []
+        return Learned(name, added, skipped + known, time.perf_counter() - started, rivals)
+
+    def forget(self, name: str) -> None:
+        """Remove a class and its images."""
+        changes.forget(self._store, class_name(name))
+
+    def remove_image(self, image_id: str) -> None:
+        """Remove one image; its class goes with the last one."""
+        changes.remove_image(self._store, image_id)
+
+    def rename(self, old: str, new: str) -> None:
+        """Nothing is learned again."""
+        changes.rename(self._store, class_name(old), class_name(new))
+
+    def undo(self) -> str:
+        """Take back the last change that stands; returns what it was."""
+        return changes.undo(self._store)
+
+    # Answers
+
+    def predict(self, images: Iterable[Source], top: int = 5) -> list[Prediction]:
+        """One answer per image, in order. An unreadable image gives an answer with `error` set."""
+        if top < 1:
+            raise InputError(f"top is {top}; ask for at least one answer.")
+        state = self.state()
+        if not state.knowledge.memories:
+            raise InputError("The project knows no class yet; teach it one with `learn` or `fscil teach add`.")
+        read = self._read(images, keep=False)
+        usable = [item for item in read if isinstance(item, Picture)]
+        vectors = self.encoder.vectors(self.encoder.features([picture.pixels for picture in usable]))
+        answers = iter(state.answers(vectors, top))
+        out = []
+        for item in read:
+            if isinstance(item, Refused):
+                out.append(Prediction(item.file, "", 0.0, [], item.reason))
+            else:
+                guesses = next(answers)
+                out.append(Prediction(item.file, guesses[0].label, guesses[0].confidence, guesses))
+        return out
+
+    def explain(self, image: Source, count: int = 4) -> list[Neighbour]:
+        """The project's images that are most like this one."""
+        (item,) = self._read([image], keep=False)
+        if isinstance(item, Refused):
+            raise InputError(f"{item.file}: {item.reason}.")
+        return self.state().neighbours(self.encoder.vectors(self.encoder.features([item.pixels]))[0], count)
+
+    def threshold(self) -> float:
+        """Similarity (-1..1) to the nearest class below which the answer is 'unknown'."""
+        return self.state().calibration.level
+
+    def set_threshold(self, value: float | None) -> None:
+        """None: estimated from the project's own images."""
+        if value is not None and not -1 <= float(value) <= 1:
+            raise InputError(f"The threshold is a similarity from -1 to 1; got {value}.")
+        changes.set_threshold(self._store, None if value is None else float(value))
+
+    def map(self) -> list[MapPoint]:
+        """Two coordinates per image. With an encoder that knows its base classes the axes are theirs and stay."""
+        knowledge = self.state().knowledge
+        if not knowledge.memories:
+            return []
+        axes = self.encoder.axes
+        if not axes.size:
+            axes = principal_axes(knowledge.prototypes)
+        points = []
+        for memory in knowledge.memories:
+            for image_id, (x, y) in zip(memory.ids, memory.vectors @ axes.T, strict=True):
+                points.append(MapPoint(image_id, memory.name, float(x), float(y)))
+        return points
+
+    def doctor(self, test_folder: str | Path | None = None, base: int | None = None) -> Diagnosis:
+        """What is good and bad about the project's images, and what to do.
+
+        `test_folder` holds a folder of images per class; `base`: how many classes, of those taught first, count as base
+        classes there (None: half of them).
+        """
+        from fscil.teach.doctor import diagnose
+
+        return diagnose(self, test_folder, base)
+
+    def export(self, path: str | Path) -> ExportReport:
+        """An ONNX model that answers as the project does."""
+        from fscil.teach.onnx import export
+
+        return export(self, Path(path))
+
+    # Inside
+
+    @property
+    def encoder(self) -> Encoder:
+        """Loaded when first needed: listing a project does not wait for the network."""
+        with self._encoder_lock:
+            if self._encoder_loaded is None:
+                if self._one_thread:
+                    import torch
+
+                    torch.set_num_threads(1)
+                self._encoder_loaded = encoders.load(self._reference, self.path / "state")
+            return self._encoder_loaded
+
+    def state(self) -> State:
+        """The knowledge of the newest generation, loading only classes that another change has touched."""
+        with self._state_lock:
+            generation = self._store.generation
+            if self._state is None or self._state.generation != generation:
+                self._state = load_state(self._store, self.encoder, self._state)
+            return self._state
+
+    def _read(self, images: Iterable[Source], *, keep: bool) -> list[Picture | Refused]:
+        items = pictures.listed(images)
+        if keep and len(items) > MAX_IMAGES_AT_ONCE:
+            raise InputError(f"{len(items)} images at once are too many; give at most {MAX_IMAGES_AT_ONCE}.")
+        return pictures.read_all(items, self._reference.image_size, keep=keep)
+
+    def _rivals(self, name: str) -> list[Rival]:
+        knowledge = self.state().knowledge
+        mine = next((memory for memory in knowledge.memories if memory.name == name), None)
+        if mine is None:  # forgotten in the meantime by another process
+            return []
+        similar = knowledge.prototypes @ mine.prototype
+        others = [(float(s), m.name) for s, m in zip(similar, knowledge.memories, strict=True) if m is not mine]
+        return [Rival(other, s) for s, other in sorted(others, reverse=True)[:RIVALS]]
+
+    def _writable(self) -> None:
+        if self._store.readonly:
+            raise InputError(f"The project {self.path} is open for reading only; open it with readonly=False.")
+
+
+def claim(path: Path) -> None:
+    """Make the folder of a new project."""
+    try:
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path} is a file; choose a folder for the project.")
+        # What an interrupted `create` left behind does not count.
+        if path.is_dir() and any(not e.name.startswith(".project-") and e.name != "state" for e in path.iterdir()):
+            known = (path / "project.sqlite").exists()
+            raise InputError(
+                f"{path} is a project already; open it, or choose another folder."
+                if known
+                else f"{path} is not empty; choose an empty or new folder for the project."
+            )
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path} cannot be made a project: {error.strerror}; choose another folder.") from None

@@ -1,0 +1,148 @@
+"""What a project answers: plain values, ready for JSON through `dataclasses.asdict`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class ClassInfo:
+    name: str
+    images: int
+    created: str  # ISO 8601, UTC
+
+
+@dataclass(frozen=True)
+class ImageInfo:
+    id: str  # sha256 of the content
+    file: str  # the name it was given by
+    class_name: str
+    added: str
+
+
+@dataclass(frozen=True)
+class Skipped:
+    file: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Rival:
+    """A class that looks like the one just learned."""
+
+    name: str
+    similarity: float  # of the two classes' prototypes, -1..1
+
+
+@dataclass(frozen=True)
+class Learned:
+    name: str
+    added: int
+    skipped: list[Skipped]
+    seconds: float
+    rivals: list[Rival]  # most similar first
+
+
+@dataclass(frozen=True)
+class Guess:
+    label: str
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Prediction:
+    file: str
+    label: str  # "unknown" when nothing fits; empty when there is an error
+    confidence: float
+    top: list[Guess]  # most probable first; "unknown" stands among them with its own probability
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    image_id: str
+    class_name: str
+    similarity: float
+
+
+@dataclass(frozen=True)
+class Change:
+    number: int
+    when: str
+    what: str
+    undone: bool
+
+
+@dataclass(frozen=True)
+class MapPoint:
+    image_id: str
+    class_name: str
+    x: float
+    y: float
+
+
+@dataclass(frozen=True)
+class Finding:
+    kind: str
+    severity: str  # "info", "warning" or "problem"
+    message: str
+    advice: str
+    images: list[str] = field(default_factory=list)
+    classes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """Accuracy to expect with that many images per class."""
+
+    images: int
+    accuracy: float  # percent
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class ClassAccuracy:
+    name: str
+    right: int
+    tested: int
+
+
+@dataclass(frozen=True)
+class FolderResult:
+    """Accuracy on a test folder. Base: the classes learned first (see `Learner.doctor`)."""
+
+    accuracy: float  # percent, pictures called unknown count as wrong
+    called_unknown: float  # percent of the pictures of known classes
+    rejected: float | None  # percent of the pictures of classes never taught that are called unknown
+    classes: list[ClassAccuracy]
+    base_classes: int
+    base: float | None
+    novel: float | None
+    gacc_grid: float | None
+    gacc_exact: float | None
+    skipped: list[Skipped]
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    findings: list[Finding]
+    classes: int
+    images: int
+    expected_accuracy: float | None  # percent, leave-one-out; None: too few images to tell
+    expected_low: float | None  # 95 % interval
+    expected_high: float | None
+    called_unknown: float | None  # percent of the left-out images that fall below the threshold
+    learning_curve: list[CurvePoint]
+    threshold: float
+    test: FolderResult | None = None
+
+
+@dataclass(frozen=True)
+class ExportReport:
+    path: str
+    bytes: int
+    classes: int
+    checked: int  # pictures on which model and project were compared
+    largest_difference: float  # of any confidence, pictures scaled beforehand
+    difference_any_size: float  # the same, pictures given as they are and scaled inside the model

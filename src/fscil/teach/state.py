@@ -1,0 +1,86 @@
+"""The knowledge of one generation of a project, loaded from the store. Only classes that moved are loaded again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fscil.teach import calibration
+from fscil.teach.calibration import Calibration
+from fscil.teach.knowledge import ClassMemory, Knowledge
+from fscil.teach.limits import UNKNOWN
+from fscil.teach.records import Guess, Neighbour
+
+if TYPE_CHECKING:
+    from fscil.teach.encoders import Encoder
+    from fscil.teach.store import Store
+
+
+class State:
+    """Immutable but for the calibration, which is made when first asked for: teaching many classes in a row does not
+    need it.
+    """
+
+    def __init__(
+        self, generation: int, knowledge: Knowledge, prior: Mapping[str, float], set_level: float | None
+    ) -> None:
+        self.generation, self.knowledge = generation, knowledge
+        self.set_level = set_level  # by the user; None: estimated
+        self._prior = prior
+        self._calibration: Calibration | None = None
+        self._lock = threading.Lock()
+
+    @property
+    def calibration(self) -> Calibration:
+        with self._lock:
+            if self._calibration is None:
+                self._calibration = self.calibrated(self.knowledge)
+            return self._calibration
+
+    def calibrated(self, knowledge: Knowledge) -> Calibration:
+        """As the project would be calibrated if it knew only this."""
+        fitted = calibration.fit(knowledge, self._prior)
+        return fitted if self.set_level is None else Calibration(fitted.temperature, self.set_level)
+
+    def answers(self, vectors: np.ndarray, top: int) -> list[list[Guess]]:
+        """The most probable answers for each vector, 'unknown' among them."""
+        chances = self.calibration.probabilities(self.knowledge.scores(vectors))
+        names = [*self.knowledge.names, UNKNOWN]
+        order = np.argsort(-chances, axis=1, kind="stable")[:, :top]
+        return [
+            [Guess(names[column], float(chances[row, column])) for column in order[row]] for row in range(len(chances))
+        ]
+
+    def neighbours(self, vector: np.ndarray, count: int) -> list[Neighbour]:
+        near: list[Neighbour] = []
+        for memory in self.knowledge.memories:
+            similar = memory.vectors @ vector
+            near += [
+                Neighbour(memory.ids[row], memory.name, float(similar[row])) for row in np.argsort(-similar)[:count]
+            ]
+        return sorted(near, key=lambda neighbour: -neighbour.similarity)[:count]
+
+
+def load_state(store: Store, encoder: Encoder, old: State | None) -> State:
+    with store.reading():  # generation, classes and images belong together
+        generation, threshold = store.generation, store.meta("threshold")
+        since = -1 if old is None else old.generation
+        live = {row[0] for row in store.all("SELECT id FROM classes WHERE removed_by IS NULL")}
+        touched = store.all("SELECT id, name FROM classes WHERE touched > ? AND removed_by IS NULL ORDER BY id", since)
+        rows = {
+            key: store.all("SELECT sha256, features FROM images WHERE class_id = ? AND removed_by IS NULL", key)
+            for key, _ in touched
+        }
+    kept = {} if old is None else {m.key: m for m in old.knowledge.memories if m.key in live}
+    blobs = b"".join(features for key, _ in touched for _, features in rows[key])
+    vectors = encoder.vectors(np.frombuffer(blobs, dtype="<f4").reshape(-1, *encoder.shape))
+    start = 0
+    for key, name in touched:
+        ids = [sha256 for sha256, _ in rows[key]]
+        kept[key] = ClassMemory.make(key, name, ids, vectors[start : start + len(ids)], encoder.space)
+        start += len(ids)
+    knowledge = Knowledge(tuple(kept[key] for key in sorted(kept)), encoder.space)
+    return State(generation, knowledge, encoder.prior, None if threshold is None else float(threshold))

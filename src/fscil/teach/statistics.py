@@ -1,0 +1,84 @@
+"""Statistics of an encoder's base classes: what its checkpoint's own training images say about the spread in classes.
+
+python -m fscil.teach.statistics glyphs     # makes checkpoints/glyphs.embedding.safetensors again
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fscil.config import DataConfig, build
+from fscil.data import load_benchmark
+from fscil.errors import InputError
+from fscil.features import extract
+from fscil.teach import embedding as embeddings
+from fscil.teach.calibration import fit as fit_calibration
+from fscil.teach.embedding import Embedding
+from fscil.teach.encoders import middle_blocks, package_folder
+from fscil.teach.knowledge import ClassMemory, Knowledge
+from fscil.training.checkpoint import Checkpoint, load_classifier
+
+MAX_IMAGES = 20_000  # of the base classes; more do not sharpen a covariance of this size
+
+
+def embedding_of(path: Path, blocks: tuple[int, ...]) -> tuple[Embedding, dict[str, Any]]:
+    """From the base classes the checkpoint was trained on; plain where their images are not at hand any more."""
+    checkpoint = load_classifier(path)
+    try:
+        images, labels = base_images(checkpoint)
+    except InputError as error:
+        return Embedding(len(blocks), checkpoint.backbone.dim, whitened=False), {"plain": str(error)}
+    return from_base(checkpoint, images, labels, blocks), {"plain": ""}
+
+
+def base_images(checkpoint: Checkpoint) -> tuple[Tensor, Tensor]:
+    """The base session again, from the config in the checkpoint; refused if it is not what was trained on."""
+    benchmark = load_benchmark(build(DataConfig, checkpoint.info["config"]["data"]))
+    trained_on = checkpoint.info.get("data")  # empty where training was started from Python without saying
+    if trained_on and benchmark.fingerprint() != trained_on:
+        raise InputError("The data set has changed since the network was trained.")
+    session = benchmark.session(0)
+    assert session.images is not None
+    order = torch.randperm(len(session), generator=torch.Generator().manual_seed(0))[:MAX_IMAGES]
+    return session.images[order], session.labels[order]
+
+
+def from_base(checkpoint: Checkpoint, images: Tensor, labels: Tensor, blocks: tuple[int, ...]) -> Embedding:
+    view = extract(checkpoint.backbone, images, blocks)
+    stacked = torch.stack([view.final, *[view.layers[block] for block in blocks]], 1)
+    embedding = embeddings.fit(stacked, labels, blocks, checkpoint.backbone.depth)
+    embedding.prior = _prior(embedding, stacked, labels)
+    return embedding
+
+
+def _prior(
+    embedding: Embedding, stacked: Tensor, labels: Tensor, classes: int = 20, shots: int = 5
+) -> dict[str, float]:
+    """What temperature and unknown level a small project of base classes would have."""
+    vectors = embedding(stacked)
+    memories = []
+    for label in labels.unique()[:classes].tolist():
+        rows = torch.nonzero(labels == label).flatten()[:shots]
+        ids = tuple(f"{label}-{row}" for row in rows.tolist())
+        memories.append(ClassMemory.make(label, str(label), ids, vectors[rows].numpy(), embedding.space))
+    knowledge = Knowledge(tuple(memories), embedding.space)
+    found = fit_calibration(knowledge, embedding.prior)
+    return {"temperature": found.temperature, "level": found.level, "similarity": knowledge.similarity, "trust": 1.0}
+
+
+def main(name: str) -> None:
+    checkpoint = load_classifier(package_folder() / f"{name}.safetensors")
+    images, labels = base_images(checkpoint)
+    embedding = from_base(checkpoint, images, labels, middle_blocks(checkpoint.backbone))
+    path = package_folder() / f"{name}.embedding.safetensors"
+    embeddings.save(path, embedding, {"plain": ""})
+    print(f"{path}: prior {embedding.prior}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

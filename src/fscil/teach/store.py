@@ -1,0 +1,282 @@
+"""A project on disk: SQLite for what is known, one file per image. Every change is one transaction.
+
+Image files are written and flushed before the transaction that names them commits, inside the writer's lock; a
+process that dies leaves at most files that nothing names, which the next writer sweeps away. Readers never wait (WAL).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from fscil.errors import InputError
+from fscil.storage import write_atomic
+from fscil.teach import schema
+from fscil.teach.pictures import SUFFIXES, Picture
+
+FILE = "project.sqlite"
+WAIT_SECONDS = 20.0  # for another writer
+SHOWN_NAMES = 20  # of a long list
+UNDO_DEPTH = 20  # changes that can be undone; what they removed is kept until then
+
+
+class Store:
+    """One connection for reading and one for writing, each used by one thread at a time: a thread that asks does not
+    wait for one that is flushing files to disk.
+    """
+
+    def __init__(self, path: Path, *, readonly: bool) -> None:
+        self.path, self.readonly = path, readonly
+        self._reading, self._writing = threading.RLock(), threading.RLock()
+        database = path / FILE
+        if not database.is_file():
+            raise InputError(f"{path} is not a project; make one with `fscil teach init {path}`.")
+        try:
+            self._reader = _connect(database, readonly=True)
+            version = int(self.meta("schema") or 0)
+        except (sqlite3.DatabaseError, ValueError) as error:
+            raise InputError(f"{database} is not a readable project ({error}); restore it from a copy.") from None
+        if version != schema.VERSION:
+            self._reader.close()
+            raise InputError(
+                f"{path} was made by another version of fscil (project format {version}, this one reads "
+                f"{schema.VERSION}); install that version."
+            )
+        self._writer = None if readonly else _connect(database, readonly=False)
+        if not readonly:
+            self._sweep()
+
+    @classmethod
+    def create(cls, path: Path, meta: dict[str, str]) -> Store:
+        """Make the database under another name and rename it when it is complete."""
+        temporary = path / f".project-{os.getpid()}.sqlite"
+        connection = _connect(temporary, readonly=False)
+        connection.executescript(schema.TABLES)
+        rows = {**meta, "schema": str(schema.VERSION), "generation": "0"}
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
+        connection.close()  # folds the write-ahead log into the file
+        os.replace(temporary, path / FILE)
+        _flush_folder(path)
+        return cls(path, readonly=False)
+
+    def close(self) -> None:
+        with self._writing, self._reading:
+            self._reader.close()
+            if self._writer is not None:
+                self._writer.close()
+
+    def all(self, query: str, *values: Any) -> list[Any]:
+        with self._reading:
+            try:
+                return self._reader.execute(query, values).fetchall()
+            except sqlite3.ProgrammingError as error:
+                if "closed" in str(error):
+                    raise InputError(f"The project {self.path} was closed; open it again.") from None
+                raise
+
+    def meta(self, key: str) -> str | None:
+        rows = self.all("SELECT value FROM meta WHERE key = ?", key)
+        return rows[0][0] if rows else None
+
+    @property
+    def generation(self) -> int:
+        return int(self.meta("generation") or 0)
+
+    @contextlib.contextmanager
+    def change(self, kind: str) -> Iterator[Transaction]:
+        """One durable change: recorded in the history and visible to others when the block ends without error."""
+        with self.transaction() as transaction:
+            number = transaction.one("SELECT coalesce(max(number), 0) + 1 FROM changes")
+            transaction.number, transaction.now = number, timestamp()
+            transaction.run(
+                "INSERT INTO changes (number, at, kind, what, detail) VALUES (?, ?, ?, '', '{}')",
+                number, transaction.now, kind,
+            )  # fmt: skip
+            yield transaction
+            # What can no longer be undone is gone for good.
+            for table in ("images", "classes"):
+                transaction.run(f"DELETE FROM {table} WHERE removed_by <= ?", number - UNDO_DEPTH)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        if self._writer is None:
+            raise InputError(f"The project {self.path} is open for reading only; open it for writing.")
+        with self._writing:
+            self._begin(self._writer)
+            transaction = Transaction(self, self._writer)
+            try:
+                yield transaction
+                if transaction.cancelled:
+                    self._writer.execute("ROLLBACK")
+                    return
+                transaction.set_meta("generation", str(transaction.generation))
+                self._writer.execute("COMMIT")
+            except BaseException as error:
+                with contextlib.suppress(sqlite3.Error):
+                    self._writer.execute("ROLLBACK")
+                if isinstance(error, sqlite3.OperationalError):
+                    raise InputError(
+                        f"The project {self.path} could not be written: {error}; nothing changed."
+                    ) from None
+                raise
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[None]:
+        """Several queries that see one and the same state."""
+        with self._reading:
+            self.all("BEGIN")
+            try:
+                yield
+            finally:
+                self.all("COMMIT")
+
+    def _begin(self, connection: sqlite3.Connection) -> None:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error) or "busy" in str(error):
+                raise InputError(
+                    f"Another process has been writing to {self.path} for {WAIT_SECONDS:.0f} s; try again later."
+                ) from None
+            raise InputError(f"The project {self.path} cannot be written: {error}; check its permissions.") from None
+        except sqlite3.ProgrammingError:
+            raise InputError(f"The project {self.path} was closed; open it again.") from None
+
+    def image_path(self, sha256: str, media: str) -> Path:
+        return self.path / "images" / f"{sha256}{SUFFIXES[media]}"
+
+    def _sweep(self) -> None:
+        """Remove image files that no row names: what a killed process wrote, and what can no longer be undone."""
+        folder = self.path / "images"
+        if not folder.is_dir():
+            return
+        assert self._writer is not None
+        with self._writing:
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")  # no writer may be between its files and its commit
+            except sqlite3.OperationalError:
+                return  # someone is writing: another time
+            try:
+                rows = self._writer.execute("SELECT sha256, media FROM images")
+                named = {self.image_path(*row).name for row in rows}
+                for entry in os.scandir(folder):
+                    if entry.name not in named:
+                        with contextlib.suppress(OSError):
+                            os.unlink(entry.path)
+            finally:
+                self._writer.execute("ROLLBACK")
+
+
+class Transaction:
+    """What may be done inside one change."""
+
+    def __init__(self, store: Store, connection: sqlite3.Connection) -> None:
+        self.store, self._connection = store, connection
+        self.generation = int(self.one("SELECT value FROM meta WHERE key = 'generation'")) + 1
+        self.number, self.now, self.cancelled = 0, "", False
+
+    def run(self, query: str, *values: Any) -> sqlite3.Cursor:
+        return self._connection.execute(query, values)
+
+    def one(self, query: str, *values: Any) -> Any:
+        row = self._connection.execute(query, values).fetchone()
+        return None if row is None else row[0]
+
+    def touch(self, class_id: int) -> None:
+        self.run("UPDATE classes SET touched = ? WHERE id = ?", self.generation, class_id)
+
+    def add_class(self, name: str) -> int:
+        row = self.run(
+            "INSERT INTO classes (name, created, added_by, touched) VALUES (?, ?, ?, ?)",
+            name, self.now, self.number, self.generation,
+        )  # fmt: skip
+        assert row.lastrowid is not None
+        return row.lastrowid
+
+    def add_image(self, class_id: int, picture: Picture, features: bytes, keep: bool) -> None:
+        if keep:
+            self._write_image(picture)
+        self.run(
+            "INSERT INTO images (sha256, class_id, file, media, added, features, added_by) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            picture.id, class_id, picture.file, picture.media, self.now, features, self.number,
+        )  # fmt: skip
+
+    def _write_image(self, picture: Picture) -> None:
+        path = self.store.image_path(picture.id, picture.media)
+        if not path.exists():
+            write_atomic(path, lambda target: _write(target, picture.content))
+
+    def flush_images(self) -> None:
+        """The names of new files must be on disk before the commit that relies on them."""
+        folder = self.store.path / "images"
+        if folder.is_dir():
+            _flush_folder(folder)
+
+    def class_id(self, name: str) -> int:
+        found = self.one("SELECT id FROM classes WHERE name = ? AND removed_by IS NULL", name)
+        if found is None:
+            raise no_such_class(name, [row[0] for row in self.run("SELECT name FROM classes WHERE removed_by IS NULL")])
+        return int(found)
+
+    def set_meta(self, key: str, value: str | None) -> None:
+        self.run("DELETE FROM meta WHERE key = ?", key)
+        if value is not None:
+            self.run("INSERT INTO meta VALUES (?, ?)", key, value)
+
+    def describe(self, what: str, **detail: Any) -> None:
+        """What the history shows, and what undoing will need."""
+        self.run("UPDATE changes SET what = ?, detail = ? WHERE number = ?", what, json.dumps(detail), self.number)
+
+    def cancel(self) -> None:
+        """Nothing is to be changed after all."""
+        self.cancelled = True
+
+
+def no_such_class(name: str, names: list[str]) -> InputError:
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    shown = ", ".join(names[:SHOWN_NAMES]) + (
+        f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+    )
+    hint = f"did you mean '{close[0]}'? " if close else ""
+    return InputError(f"There is no class '{name}' in the project; {hint}It knows: {shown or 'no class yet'}.")
+
+
+def timestamp() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def _connect(database: Path, readonly: bool) -> sqlite3.Connection:
+    connection = sqlite3.connect(
+        database, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=64
+    )
+    if not readonly:
+        connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA trusted_schema = OFF")
+    if readonly:
+        connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def _flush_folder(folder: Path) -> None:
+    if os.name == "nt":  # Windows keeps names safe by itself and cannot open folders
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _write(target: Path, content: bytes) -> None:
+    target.write_bytes(content)

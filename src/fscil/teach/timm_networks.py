@@ -1,0 +1,113 @@
+"""Any timm model as an encoder: `timm:NAME` with timm's weights (fetched or cached by timm), or
+`timm:NAME@FILE.safetensors` with a weights file of one's own. Vision transformers give their middle layers too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import timm
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from timm.models.vision_transformer import VisionTransformer
+from torch import Tensor, nn
+
+from fscil.backbones import Backbone, ViT
+from fscil.config import BackboneConfig
+from fscil.errors import InputError, nearest
+from fscil.teach.embedding import Embedding
+from fscil.teach.encoders import TIMM, Reference, TorchEncoder, middle_blocks
+
+
+class PlainNetwork(Backbone):
+    """A timm model that gives one feature per image and no layers."""
+
+    def __init__(self, model: nn.Module, image_size: int) -> None:
+        with torch.no_grad():
+            shape = model.eval()(torch.zeros(1, 3, image_size, image_size)).shape
+        if len(shape) != 2:
+            raise InputError(f"The model gives features of shape {tuple(shape)}, not one vector; choose another.")
+        super().__init__(image_size, int(shape[1]), depth=0)
+        self.model = model
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.model(self.prepare(images))
+
+    def forward_layers(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
+        if blocks:
+            raise InputError("This model gives no intermediate features.")
+        return self(images), {}
+
+
+def load_timm(name: str) -> tuple[Reference, TorchEncoder]:
+    """`name` with its `timm:` in front."""
+    model_name, _, file = name.removeprefix(TIMM).partition("@")
+    backbone = _build(model_name, Path(file).expanduser() if file else None).eval().requires_grad_(False)
+    blocks = middle_blocks(backbone)
+    reference = Reference("timm", name, _digest(backbone), backbone.image_size, blocks, backbone.dim)
+    return reference, TorchEncoder(reference, backbone, Embedding(len(blocks), backbone.dim, whitened=False))
+
+
+def _build(name: str, file: Path | None) -> Backbone:
+    if not timm.is_model(name.split(".")[0]):
+        raise InputError(f"timm has no model '{name}'; {_close(name)}")
+    model = _created(name, pretrained=file is None)
+    expected = timm.data.resolve_model_data_config(model)
+    size = int(expected["input_size"][-1])
+    if file is not None:
+        _fill(model, file)
+    backbone: Backbone
+    if isinstance(model, VisionTransformer):
+        backbone = ViT(BackboneConfig(name=name))  # the same network; only its weights are taken from the model
+        backbone.trunk.load_state_dict(model.state_dict())
+    else:
+        backbone = PlainNetwork(model, size)
+    backbone.mean.copy_(torch.tensor(expected["mean"])[:, None, None])
+    backbone.std.copy_(torch.tensor(expected["std"])[:, None, None])
+    return backbone
+
+
+def _created(name: str, *, pretrained: bool) -> nn.Module:
+    try:
+        return timm.create_model(name, pretrained=pretrained, num_classes=0)
+    except Exception as error:  # timm raises many kinds when weights cannot be fetched
+        raise InputError(
+            f"The weights of '{name}' could not be loaded ({type(error).__name__}); connect to a network once, or give "
+            f"a weights file: timm:{name}@FILE.safetensors."
+        ) from None
+
+
+def _fill(model: nn.Module, file: Path) -> None:
+    """Weights from a safetensors file (never a pickle); a classifier in it is left aside."""
+    try:
+        tensors = load_file(file)
+    except FileNotFoundError:
+        raise InputError(f"The weights file {file} does not exist; check the path.") from None
+    except (SafetensorError, OSError) as error:
+        raise InputError(f"{file} is not a safetensors file ({error}); convert the weights to safetensors.") from None
+    settings: Any = getattr(model, "pretrained_cfg", {})
+    heads = settings.get("classifier") or ()
+    prefixes = tuple(f"{head}." for head in ((heads,) if isinstance(heads, str) else heads))
+    wanted = {key: value for key, value in tensors.items() if not key.startswith(prefixes)}
+    try:
+        model.load_state_dict(wanted)
+    except RuntimeError as error:
+        reason = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
+        raise InputError(f"{file} does not fit the timm model: {reason[:120]}") from None
+
+
+def _digest(backbone: Backbone) -> str:
+    digest = hashlib.sha256()
+    for key, tensor in sorted(backbone.state_dict().items()):
+        digest.update(key.encode())
+        digest.update(tensor.contiguous().numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _close(name: str) -> str:
+    hint = nearest(name, timm.list_models()).split("Valid:")[0]
+    return f"{hint}`timm.list_models()` names them."

@@ -1,0 +1,52 @@
+"""The doctor's report for people."""
+
+from __future__ import annotations
+
+from fscil.teach.records import Diagnosis, FolderResult
+
+_SIGNS = {"problem": "!!", "warning": "! ", "info": "- "}
+SHOWN = 12  # findings of one severity; the rest is counted
+
+
+def diagnosis_text(diagnosis: Diagnosis) -> str:
+    lines = [f"{diagnosis.classes} classes, {diagnosis.images} images.", ""]
+    if diagnosis.expected_accuracy is None:
+        lines += ["Too few images to say what accuracy to expect: give at least two per class.", ""]
+    else:
+        lines += [
+            f"Expected accuracy  {diagnosis.expected_accuracy:.0f} %  (95 % interval {diagnosis.expected_low:.0f} to "
+            f"{diagnosis.expected_high:.0f}) on pictures like those given,",
+            f"                   each left out in turn; {diagnosis.called_unknown:.0f} % of them are called unknown.",
+            "",
+        ]
+    if diagnosis.learning_curve:
+        lines += ["Images per class   " + "".join(f"{point.images:>6}" for point in diagnosis.learning_curve)]
+        lines += ["Accuracy, percent  " + "".join(f"{point.accuracy:>6.1f}" for point in diagnosis.learning_curve), ""]
+    if diagnosis.test is not None:
+        lines += _test(diagnosis.test)
+    for severity, sign in _SIGNS.items():
+        found = [finding for finding in diagnosis.findings if finding.severity == severity]
+        for finding in found[:SHOWN]:
+            lines += [f"{sign} {finding.message}", f"   {finding.advice}"]
+        if len(found) > SHOWN:
+            lines += [f"{sign} and {len(found) - SHOWN} more of this kind; --json lists all."]
+    if not diagnosis.findings:
+        lines += ["Nothing to complain about."]
+    return "\n".join(lines).rstrip()
+
+
+def _test(test: FolderResult) -> list[str]:
+    tested = sum(c.tested for c in test.classes)
+    lines = [
+        f"Test folder        {test.accuracy:.1f} % of {tested} images right, {test.called_unknown:.1f} % called unknown"
+    ]
+    if test.rejected is not None:
+        lines += [f"                   {test.rejected:.1f} % of the images of classes never taught are called unknown"]
+    if test.gacc_grid is not None:
+        lines += [
+            f"                   the {test.base_classes} classes taught first {test.base:.1f} %, later ones "
+            f"{test.novel:.1f} %, gAcc (grid) {test.gacc_grid:.1f}, gAcc (exact) {test.gacc_exact:.1f}"
+        ]
+    worst = sorted(test.classes, key=lambda c: c.right / c.tested)[:5]
+    lines += ["                   worst: " + ", ".join(f"'{c.name}' {c.right}/{c.tested}" for c in worst), ""]
+    return lines

@@ -1,0 +1,105 @@
+"""The application: guard, page, API, and errors that are one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from fastapi import FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+import fscil
+from fscil.errors import InputError
+from fscil.web.guard import Guard, Rules
+from fscil.web.pages import Page, load_pages
+from fscil.web.reading import reading_routes
+from fscil.web.session import Session
+from fscil.web.teaching import teaching_routes
+
+if TYPE_CHECKING:
+    from fscil.teach import Learner
+
+
+def create_app(learner: Learner, rules: Rules | None = None, *, demo: bool = False) -> FastAPI:
+    """The ASGI application that serves one project. The learner stays the caller's to close."""
+    rules = rules or Rules()
+    session = Session(learner, rules, demo=demo)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        session.close()
+
+    app = FastAPI(
+        title="fscil teach",
+        version=fscil.__version__,
+        description="Teach a classifier new classes from a few images each. Nothing leaves this machine.",
+        openapi_url="/api/openapi.json",
+        docs_url=None,  # its page loads scripts from elsewhere
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    pages = load_pages()
+    app.add_middleware(Guard, rules=rules, door=pages["door.html"].content)
+    app.include_router(reading_routes(session), prefix="/api")
+    app.include_router(teaching_routes(session), prefix="/api")
+    _serve_pages(app, pages)
+    _explain_errors(app)
+    return app
+
+
+def _serve_pages(app: FastAPI, pages: dict[str, Page]) -> None:
+    def page(request: Request, name: str) -> Response:
+        found = pages.get(name)
+        if found is None:
+            raise HTTPException(404, "There is no such page; start at '/'.")
+        headers = {"etag": found.etag, "cache-control": "no-cache"}
+        if request.headers.get("if-none-match") == found.etag:
+            return Response(status_code=304, headers=headers)
+        return Response(found.content, media_type=found.media_type, headers=headers)
+
+    @app.get("/", include_in_schema=False)
+    async def index(request: Request) -> Response:
+        return page(request, "index.html")
+
+    @app.get("/static/{name}", include_in_schema=False)
+    async def static(request: Request, name: str) -> Response:
+        return page(request, name)
+
+
+# What the framework says in two words.
+_SENTENCES = {
+    "Not Found": "There is nothing at this address; start at '/'.",
+    "Method Not Allowed": "This address does not take that method; see /api/openapi.json.",
+    "There was an error parsing the body": "The request could not be read; send a form with files, or JSON.",
+}
+
+
+def _explain_errors(app: FastAPI) -> None:
+    @app.exception_handler(InputError)
+    async def bad_input(_: Request, error: InputError) -> JSONResponse:
+        return _failure(400, " ".join(str(error).split()))
+
+    @app.exception_handler(RequestValidationError)
+    async def bad_request(_: Request, error: RequestValidationError) -> JSONResponse:
+        first: dict[str, Any] = dict(error.errors()[0])
+        # Without the first part, which only says whether it was in the body, the query or the path.
+        where = ".".join(str(part) for part in first["loc"][1:]) or "The request"
+        return _failure(422, f"{where}: {first['msg']}.")
+
+    @app.exception_handler(HTTPException)
+    async def refused(_: Request, error: HTTPException) -> JSONResponse:
+        sentence = _SENTENCES.get(str(error.detail), str(error.detail))
+        return _failure(error.status_code, sentence, dict(error.headers or {}))
+
+    @app.exception_handler(Exception)
+    async def unforeseen(_: Request, error: Exception) -> JSONResponse:
+        # Starlette passes the error on to the server's log after this answer.
+        return _failure(500, "Something went wrong inside the server; its terminal says what.")
+
+
+def _failure(status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"error": sentence}, status, headers)

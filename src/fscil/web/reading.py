@@ -1,0 +1,141 @@
+"""Routes that leave the project as it is: state, classes, answers, map, findings, export."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Query, Response, UploadFile
+from fastapi import Path as PathParameter
+from fastapi.responses import FileResponse
+from starlette.background import BackgroundTask
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from fscil.errors import InputError
+from fscil.teach.limits import MAX_NAME
+from fscil.web import schemas
+from fscil.web.guard import MEGABYTE
+from fscil.web.session import TOP, Session
+from fscil.web.uploads import MAX_IMAGES, Uploads, read_images, thumbnail
+
+SHOWN = 5  # images of a class that the page shows beside its name
+FAILURES: dict[int | str, dict[str, Any]] = {
+    code: {"model": schemas.Failure} for code in (400, 401, 403, 413, 421, 422)
+}
+NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {"model": schemas.Failure}}
+
+
+def reading_routes(session: Session) -> APIRouter:
+    router = APIRouter(responses=FAILURES)
+    learner = session.learner
+
+    @router.get("/state")
+    def state() -> schemas.State:
+        """The project at a glance; a page asks for it again and again and compares the generation."""
+        generation = learner.generation
+        classes = learner.classes()
+        pending = [change.what for change in learner.history() if not change.undone]
+        return schemas.State(
+            generation=generation,
+            project=learner.path.name,
+            encoder=learner.encoder_name,
+            keeps_images=learner.keeps_images,
+            demo=session.demo,
+            classes=len(classes),
+            images=sum(each.images for each in classes),
+            threshold=learner.threshold(),
+            undo=pending[-1] if pending else None,
+            limits=schemas.Limits(images=MAX_IMAGES, megabytes=session.rules.max_body // MEGABYTE, name=MAX_NAME),
+        )
+
+    @router.get("/classes")
+    def classes() -> list[schemas.ClassSummary]:
+        """All classes in the order they were learned."""
+        return [
+            schemas.ClassSummary(
+                name=each.name,
+                images=each.images,
+                created=each.created,
+                shown=[image.id for image in learner.images(each.name)[:SHOWN]],
+            )
+            for each in learner.classes()
+        ]
+
+    @router.get("/images")
+    def images(name: Annotated[str, Query(min_length=1, max_length=MAX_NAME)]) -> list[schemas.ImageEntry]:
+        """The images of one class."""
+        return [schemas.ImageEntry.model_validate(image) for image in learner.images(name)]
+
+    @router.post("/predict")
+    async def predict(images: Uploads, top: Annotated[int, Form(ge=1, le=TOP)] = 5) -> list[schemas.Verdict]:
+        """Name what is in each image, or say 'unknown'."""
+        answers = await session.batcher.predict(await read_images(images))
+        verdicts = [schemas.Verdict.model_validate(answer) for answer in answers]
+        for verdict, file in zip(verdicts, images, strict=True):
+            verdict.file = file.filename or ""
+            verdict.top = verdict.top[:top]
+        return verdicts
+
+    @router.post("/explain")
+    async def explain(image: UploadFile, count: Annotated[int, Form(ge=1, le=12)] = 4) -> list[schemas.Neighbour]:
+        """The training images most like an image."""
+        [content] = await read_images([image])
+        found = await run_in_threadpool(learner.explain, content, count)
+        return [schemas.Neighbour.model_validate(each) for each in found]
+
+    @router.get("/map")
+    async def feature_map() -> list[schemas.MapPoint]:
+        """All training images as points of the plane."""
+        return [schemas.MapPoint.model_validate(point) for point in await session.once("map", learner.map)]
+
+    @router.get("/doctor")
+    async def doctor() -> schemas.Diagnosis:
+        """What may be wrong with the images, and what to do about it."""
+        return schemas.Diagnosis.model_validate(await session.once("doctor", learner.doctor))
+
+    @router.get("/history")
+    def history() -> list[schemas.Change]:
+        """Every change, oldest first."""
+        return [schemas.Change.model_validate(change) for change in learner.history()]
+
+    @router.get(
+        "/image/{image_id}",
+        response_class=Response,
+        responses={200: {"content": {"image/png": {}}}, **NOT_FOUND},
+    )
+    def image(image_id: Annotated[str, PathParameter(pattern=r"^[0-9a-f]{64}$")]) -> Response:
+        """A thumbnail of one training image."""
+        try:
+            found = learner.image_bytes(image_id)
+        except InputError as error:
+            raise HTTPException(404, str(error)) from None
+        small = thumbnail(found[0]) if found else None
+        if small is None:
+            raise HTTPException(404, "The project has no such image.")
+        # An id is the hash of the content: what it shows never changes.
+        headers = {"cache-control": "private, max-age=31536000, immutable"}
+        return Response(small, media_type="image/png", headers=headers)
+
+    @router.get("/export", response_class=FileResponse, responses={200: {"content": {"application/octet-stream": {}}}})
+    async def export() -> FileResponse:
+        """The classifier as one ONNX file, checked against the project."""
+        folder = tempfile.TemporaryDirectory(prefix="fscil-export-")
+        target = Path(folder.name) / "model.onnx"
+        try:
+            async with session.exporting:
+                await run_in_threadpool(learner.export, target)
+        except BaseException:
+            folder.cleanup()
+            raise
+        name = re.sub(r"[^\w.-]+", "-", learner.path.name) or "model"
+        return FileResponse(
+            target,
+            media_type="application/octet-stream",
+            filename=f"{name}.onnx",
+            background=BackgroundTask(folder.cleanup),
+        )
+
+    return router

@@ -1,0 +1,55 @@
+"""One served project: what the routes share. Heavy work runs in threads, so that the event loop stays free."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from starlette.concurrency import run_in_threadpool
+
+from fscil.web.batching import Batcher
+from fscil.web.guard import Rules
+
+if TYPE_CHECKING:
+    from fscil.teach import Learner, Prediction
+
+Result = TypeVar("Result")
+TOP = 20  # guesses kept of every prediction: the most that a request may ask for
+
+
+class Session:
+    def __init__(self, learner: Learner, rules: Rules, *, demo: bool) -> None:
+        self.learner, self.rules, self.demo = learner, rules, demo
+        self.batcher = Batcher(self._predict)
+        self._writing = asyncio.Lock()
+        self.exporting = asyncio.Lock()  # seconds of work: one at a time, while teaching goes on
+        self._computing: dict[str, tuple[int, Awaitable[Any]]] = {}
+
+    def _predict(self, images: list[bytes]) -> list[Prediction]:
+        return self.learner.predict(images, top=TOP)
+
+    async def write(self, change: Callable[..., Result], *arguments: Any) -> Result:
+        """One change of the project at a time."""
+        async with self._writing:
+            return await run_in_threadpool(change, *arguments)
+
+    async def generation(self) -> int:
+        return await run_in_threadpool(lambda: self.learner.generation)
+
+    async def once(self, name: str, compute: Callable[[], Result]) -> Result:
+        """The result for the project as it is now, computed once however many ask."""
+        generation = await self.generation()
+        known = self._computing.get(name)
+        if known is None or known[0] != generation:
+            known = generation, asyncio.ensure_future(run_in_threadpool(compute))
+            self._computing[name] = known
+        try:
+            # Shielded: the one who asked first may leave while others still wait.
+            return await asyncio.shield(known[1])
+        except Exception:
+            self._computing.pop(name, None)
+            raise
+
+    def close(self) -> None:
+        self.batcher.close()

@@ -1,0 +1,180 @@
+// Try it: the answer follows the pen. At most one question is on its way; when it is back, the latest drawing is asked.
+import { api } from "./api.js";
+import { Bars } from "./bars.js";
+import { byId, element, percent, sure, thumbnail } from "./dom.js";
+import { takeDrops } from "./drops.js";
+import { failure, notice } from "./notice.js";
+import { Pad } from "./pad.js";
+
+const PAUSE = 350; // ms without a change before the answer is explained and spoken
+
+export class Try {
+  constructor(page) {
+    this.page = page;
+    this.asking = this.waiting = false;
+    this.file = null; // a picture in place of the drawing
+    this.round = 0; // grows with every change: answers to older drawings are dropped
+    this.timer = 0;
+    this.bars = new Bars(byId("bars"));
+    this.pad = new Pad(byId("try-pad"), () => this.drawn());
+    byId("try-clear").addEventListener("click", () => this.clear());
+    byId("try-pick").addEventListener("click", () => byId("try-file").click());
+    byId("try-file").addEventListener("change", (event) => {
+      if (event.target.files[0]) this.give(event.target.files[0]);
+      event.target.value = "";
+    });
+    takeDrops(byId("try"), (files) => this.give(files[0]));
+    byId("correct").addEventListener("submit", (event) => {
+      event.preventDefault();
+      this.correct().catch(failure);
+    });
+    this.startThreshold();
+  }
+
+  get image() {
+    return this.file ? Promise.resolve(this.file) : this.pad.picture();
+  }
+
+  get blank() {
+    return !this.file && this.pad.empty;
+  }
+
+  drawn() {
+    if (this.file && !this.pad.empty) this.showPicture(null); // the pen goes over a picture
+    this.changed();
+  }
+
+  give(file) {
+    this.showPicture(file);
+    this.pad.clear();
+  }
+
+  clear() {
+    this.showPicture(null);
+    this.pad.clear();
+  }
+
+  showPicture(file) {
+    const picture = byId("try-picture");
+    if (picture.src) URL.revokeObjectURL(picture.src);
+    this.file = file;
+    picture.hidden = !file;
+    if (file) picture.src = URL.createObjectURL(file);
+    else picture.removeAttribute("src");
+    byId("try-sheet").classList.toggle("pictured", Boolean(file));
+  }
+
+  changed() {
+    this.round += 1;
+    clearTimeout(this.timer);
+    byId("try-clear").disabled = this.blank;
+    if (this.blank) this.showNothing();
+    else this.ask();
+  }
+
+  // The classes changed: the same drawing may now have another answer.
+  again() {
+    if (this.blank) this.showNothing();
+    else this.changed();
+    this.showThreshold();
+  }
+
+  async ask() {
+    if (this.asking) {
+      this.waiting = true;
+      return;
+    }
+    this.asking = true;
+    this.waiting = false;
+    const round = this.round;
+    try {
+      if (!this.page.classes.length) {
+        this.show({ label: "unknown", confidence: 0, top: [], error: "" });
+        return;
+      }
+      const verdict = await api.predict(await this.image, Bars.MOST);
+      if (this.blank) return;
+      this.show(verdict);
+      if (round === this.round) this.timer = setTimeout(() => this.explain(verdict, round), PAUSE);
+    } catch (error) {
+      failure(error);
+    } finally {
+      this.asking = false;
+      if (this.waiting && !this.blank) this.ask();
+    }
+  }
+
+  show(verdict) {
+    const unknown = verdict.label === "unknown";
+    const closest = verdict.top.find((guess) => guess.label !== "unknown");
+    byId("verdict").classList.toggle("unknown", unknown);
+    byId("verdict-name").textContent = verdict.error ? "—" : verdict.label;
+    byId("verdict-note").textContent = verdict.error
+      ? verdict.error
+      : !unknown
+        ? `${sure(verdict.confidence)} sure`
+        : closest
+          ? `Nothing it knows fits. The closest is ${closest.label}.`
+          : "It knows nothing yet: teach it something first.";
+    this.bars.show(verdict, this.page.classes);
+  }
+
+  showNothing() {
+    byId("verdict").classList.remove("unknown");
+    byId("verdict-name").textContent = "\u00a0";
+    byId("verdict-note").textContent = "Its answer appears here.";
+    byId("spoken").textContent = "";
+    this.showReasons(false);
+    this.bars.show({ label: "", top: [] }, this.page.classes);
+  }
+
+  async explain(verdict, round) {
+    byId("spoken").textContent = `${verdict.label}. ${byId("verdict-note").textContent}`;
+    if (verdict.error) return;
+    try {
+      const near = await api.explain(await this.image, 4);
+      if (round !== this.round) return;
+      byId("neighbours").replaceChildren(
+        ...near.map((each) =>
+          element(
+            "li",
+            {},
+            thumbnail(each.image_id, `An example of ${each.class_name}`, this.page.state.keeps_images),
+            element("span", { class: "neighbour-name" }, each.class_name),
+            element("span", { class: "quiet" }, percent(each.similarity)),
+          ),
+        ),
+      );
+      this.showReasons(near.length > 0);
+    } catch (error) {
+      failure(error);
+    }
+  }
+
+  showReasons(shown) {
+    byId("why").hidden = shown;
+    byId("because").hidden = byId("correct").hidden = !shown;
+  }
+
+  async correct() {
+    const name = byId("correct-name").value.trim();
+    if (!name || this.blank) return;
+    const lesson = await api.learn(name, [await this.image]);
+    byId("correct-name").value = "";
+    await this.page.refresh();
+    notice(`Added to ${lesson.name}.`, { undo: () => this.page.undo() });
+  }
+
+  startThreshold() {
+    const slider = byId("threshold");
+    const set = (value) => api.threshold(value).then(() => this.page.refresh(), failure);
+    slider.addEventListener("input", () => (byId("threshold-value").textContent = percent(slider.value)));
+    slider.addEventListener("change", () => set(Number(slider.value)));
+    byId("threshold-auto").addEventListener("click", () => set(null));
+  }
+
+  showThreshold() {
+    byId("threshold").value = this.page.state.threshold;
+    byId("threshold-value").textContent = percent(this.page.state.threshold);
+  }
+}

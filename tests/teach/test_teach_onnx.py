@@ -1,0 +1,160 @@
+"""Export and re-import, judged by onnxruntime alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from PIL import Image
+from teach_samples import NOVEL, characters, encoded
+
+from fscil.errors import InputError
+from fscil.teach import ExportReport, Learner, import_onnx
+from fscil.teach import onnx as exporting
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "onnx_predict.py"
+QUERIES = [image for character in NOVEL[:10] for image in characters(character, 3, seed=2, test=True)]
+
+
+@pytest.fixture(scope="module")
+def exported(taught: Learner, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ExportReport]:
+    path = tmp_path_factory.mktemp("export") / "model.onnx"
+    return path, taught.export(path)
+
+
+def confidences(learner: Learner) -> np.ndarray:
+    """(n, classes + 1), classes in the order of teaching and 'unknown' last."""
+    names = [*[info.name for info in learner.classes()], "unknown"]
+    rows = [{guess.label: guess.confidence for guess in p.top} for p in learner.predict(QUERIES, top=1000)]
+    return np.array([[row[name] for name in names] for row in rows])
+
+
+def test_the_model_answers_as_the_project(taught: Learner, exported: tuple[Path, ExportReport]) -> None:
+    path, report = exported
+    onnx.checker.check_model(onnx.load(path), full_check=True)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    found = session.run(["confidences"], {"images": np.stack(QUERIES)})[0]
+    assert np.abs(found - confidences(taught)).max() < 1e-4
+    assert report.checked == 40
+    assert report.largest_difference < 1e-4
+    assert report.classes == 8
+    assert report.bytes == path.stat().st_size
+
+
+def test_what_the_model_says_of_itself(taught: Learner, exported: tuple[Path, ExportReport]) -> None:
+    session = onnxruntime.InferenceSession(exported[0], providers=["CPUExecutionProvider"])
+    said = session.get_modelmeta().custom_metadata_map
+    assert json.loads(said["classes"]) == [*NOVEL[:8], "unknown"]
+    assert float(said["threshold"]) == taught.threshold()
+    assert float(said["temperature"]) == taught.state().calibration.temperature
+    (images,) = session.get_inputs()
+    assert (images.name, images.type, images.shape[3]) == ("images", "tensor(uint8)", 3)
+
+
+@pytest.mark.parametrize("size", [(32, 32), (64, 64), (200, 150), (75, 133), (20, 20), (31, 90), (480, 641)])
+def test_pictures_of_any_size_are_scaled_inside(
+    taught: Learner, exported: tuple[Path, ExportReport], size: tuple[int, int]
+) -> None:
+    session = onnxruntime.InferenceSession(exported[0], providers=["CPUExecutionProvider"])
+    for image in QUERIES[:3]:
+        picture = Image.fromarray(image).resize(size, Image.Resampling.BILINEAR)
+        expected = {g.label: g.confidence for g in taught.predict([picture], top=1000)[0].top}
+        found = session.run(["confidences"], {"images": np.asarray(picture)[None]})[0][0]
+        assert np.abs(found - [expected[name] for name in [*NOVEL[:8], "unknown"]]).max() < 0.03
+
+
+def test_a_project_made_from_the_model(taught: Learner, exported: tuple[Path, ExportReport], tmp_path: Path) -> None:
+    with import_onnx(exported[0], tmp_path / "again") as again:
+        assert [(c.name, c.images) for c in again.classes()] == [(c.name, c.images) for c in taught.classes()]
+        assert np.abs(confidences(again) - confidences(taught)).max() < 1e-4
+        assert again.threshold() == pytest.approx(taught.threshold(), abs=1e-6)
+        assert len(again.map()) == 40
+        with pytest.raises(InputError, match="came with the imported model"):
+            again.undo()
+    with Learner.open(tmp_path / "again") as again:  # and it goes on learning
+        again.learn("new", characters(NOVEL[9]))
+        assert again.predict([characters(NOVEL[9], 1, seed=3)[0]])[0].label == "new"
+        assert again.explain(characters(NOVEL[0])[0])[0].class_name == NOVEL[0]
+        report = again.export(tmp_path / "second.onnx")
+        assert report.classes == 9
+        assert report.largest_difference < 1e-4
+        before = confidences(again)
+        assert again.doctor().classes == 9
+    with import_onnx(tmp_path / "second.onnx", tmp_path / "third") as third:
+        assert np.abs(confidences(third) - before).max() < 1e-4
+
+
+def test_a_threshold_that_was_set_travels(taught: Learner, tmp_path: Path) -> None:
+    with Learner.create(tmp_path / "p", keep_images=False) as learner:
+        learner.learn("a", characters(NOVEL[0]))
+        learner.learn("b", characters(NOVEL[1]))
+        learner.set_threshold(0.123)
+        report = learner.export(tmp_path / "m.onnx")  # no pictures of its own: compared on made-up ones
+        assert report.checked > 10
+    with import_onnx(tmp_path / "m.onnx", tmp_path / "q") as again:
+        assert again.threshold() == 0.123
+        again.set_threshold(None)
+        assert again.threshold() != 0.123
+
+
+def test_the_script_without_this_package(exported: tuple[Path, ExportReport], taught: Learner, tmp_path: Path) -> None:
+    code = [line for line in EXAMPLE.read_text().splitlines() if line.strip() and not line.startswith('"""')]
+    assert len(code) <= 15
+    assert "fscil" not in "".join(code)
+    paths = []
+    for number, character in enumerate(NOVEL[:3]):
+        paths.append(tmp_path / f"{number}.png")
+        paths[-1].write_bytes(encoded(characters(character, 1, seed=7)[0]))
+    done = subprocess.run(
+        [sys.executable, EXAMPLE, exported[0], *paths], capture_output=True, text=True, check=True, timeout=60
+    )
+    expected = [f"{p.file}: {p.label} ({p.confidence:.0%})" for p in taught.predict(paths)]
+    assert done.stdout.splitlines() == expected
+
+
+def test_a_model_that_disagrees_is_not_left_behind(
+    taught: Learner, exported: tuple[Path, ExportReport], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from fscil.teach import onnx_graph
+
+    right = onnx_graph.set_knowledge
+    taught_model = onnx.load(exported[0])
+
+    def wrong(model: object, weights: np.ndarray, *rest: object) -> None:
+        right(model, weights[::-1], *rest)
+
+    monkeypatch.setattr(exporting, "_model", lambda _: taught_model)
+    monkeypatch.setattr(onnx_graph, "set_knowledge", wrong)
+    with pytest.raises(InputError, match="disagrees with the project"):
+        taught.export(tmp_path / "wrong.onnx")
+    assert not (tmp_path / "wrong.onnx").exists()
+
+
+def test_files_that_are_no_such_models(exported: tuple[Path, ExportReport], tmp_path: Path) -> None:
+    (tmp_path / "text.onnx").write_text("x")
+    with pytest.raises(InputError, match="not a readable ONNX model"):
+        import_onnx(tmp_path / "text.onnx", tmp_path / "p")
+    with pytest.raises(InputError, match="cannot be read"):
+        import_onnx(tmp_path / "absent.onnx", tmp_path / "p")
+    for key, value in (
+        ("fscil_format", "0"),
+        ("classes", "{"),
+        ("training_vectors", "AAAA"),
+        ("training_images", "[[9, 1]]"),
+    ):
+        model = onnx.load(exported[0])
+        for entry in model.metadata_props:
+            if entry.key == key:
+                entry.value = value
+        onnx.save(model, tmp_path / "changed.onnx")
+        with pytest.raises(InputError, match="was not written by `fscil export`"):
+            import_onnx(tmp_path / "changed.onnx", tmp_path / "p")
+    assert not (tmp_path / "p").exists()
+    with pytest.raises(InputError, match="no class yet"):
+        Learner.create(tmp_path / "empty").export(tmp_path / "e.onnx")

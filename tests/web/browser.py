@@ -1,0 +1,52 @@
+"""A real Chromium for the page's tests, and a hand that draws with its mouse."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import shutil
+from typing import Any
+
+import pytest
+from strokes import Stroke, drawn
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def chromium() -> str:
+    """The browser on the PATH; the test is skipped where there is none."""
+    pytest.importorskip("playwright", reason="playwright is not installed")
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip(f"no browser on the PATH ({', '.join(NAMES)})")
+    return found
+
+
+def launch(playwright: Any) -> Any:
+    options = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        options.append("--no-sandbox")  # Chromium does not start as root with it
+    return playwright.chromium.launch(executable_path=chromium(), args=options)
+
+
+def draw(page: Any, pad: str, name: str, seed: int) -> None:
+    """Draw a character on a sheet, stroke by stroke, with the mouse."""
+    page.locator(pad).scroll_into_view_if_needed()
+    box = page.locator(pad).bounding_box()
+    for stroke in drawn(name, seed):
+        points = [(box["x"] + x * box["width"], box["y"] + y * box["height"]) for x, y in dense_points(stroke)]
+        page.mouse.move(*points[0])
+        page.mouse.down()
+        for point in points[1:]:
+            page.mouse.move(*point)
+        page.mouse.up()
+
+
+def dense_points(stroke: Stroke) -> Stroke:
+    """Points no farther apart than a mouse reports them."""
+    dense: Stroke = []
+    for (x0, y0), (x1, y1) in itertools.pairwise(stroke):
+        steps = max(1, math.ceil(math.hypot(x1 - x0, y1 - y0) / 0.1))
+        dense += [(x0 + (x1 - x0) * step / steps, y0 + (y1 - y0) * step / steps) for step in range(steps)]
+    return [*dense, stroke[-1]]
