@@ -1,6 +1,6 @@
 """Projects of one's own classes: how fast they learn and answer, and how well, on characters the encoder never saw.
 
-    python benchmarks/teach.py speed                        time to learn a class, up to 1,000 classes; images per second
+    python benchmarks/teach.py speed                        time to learn a class, up to 1,000 classes; images a second
     python benchmarks/teach.py classifiers [--pseudo FILE]  ways to compare classes: accuracy over three draws
     python benchmarks/teach.py unknown [--pseudo FILE]      known against never taught: acceptance, AUROC, calibration
 
@@ -245,9 +245,7 @@ def speed() -> None:
     train = data.train.images.reshape(100, -1, 32, 32, 3)
     with tempfile.TemporaryDirectory() as folder:
         learner = Learner.create(Path(folder) / "p")
-        print(
-            f"{'classes known':>14s} {'learn one, ms':>14s} {'first answer after it, ms':>26s} {'open and answer, ms':>20s}"
-        )
+        print("   known    learn one    first answer after it    open and answer    (ms, medians)")
         made = 0
         for known in (0, 1, 10, 100, 300, 1000):
             while len(learner.classes()) < known:
@@ -268,8 +266,7 @@ def speed() -> None:
                     again.predict([train[0][0]])
             opened = time.perf_counter() - started
             print(
-                f"{known:14d} {1e3 * median(times):14.1f} {1e3 * median(answers):26.1f} {1e3 * opened:20.0f}",
-                flush=True,
+                f"{known:8d} {1e3 * median(times):12.1f} {1e3 * median(answers):24.1f} {1e3 * opened:18.0f}", flush=True
             )
         files = _png_files(Path(folder), data.test.images[:2000])
         for at in range(10):
@@ -278,9 +275,8 @@ def speed() -> None:
         started = time.perf_counter()
         for start in range(0, len(files), 256):
             learner.predict(files[start : start + 256])
-        print(
-            f"predict: {len(files) / (time.perf_counter() - started):.0f} PNG files a second, {torch.get_num_threads()} threads"
-        )
+        rate = len(files) / (time.perf_counter() - started)
+        print(f"predict: {rate:.0f} PNG files a second, {torch.get_num_threads()} threads")
 
 
 def _fill(learner: Learner, first: int, count: int) -> None:

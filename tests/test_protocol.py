@@ -12,11 +12,13 @@ from torch import Tensor
 
 from fscil import config as configs
 from fscil.backbones import ViT
+from fscil.config import BackboneConfig, TrainConfig
 from fscil.data import Benchmark, Session, View, load_benchmark
 from fscil.errors import InputError
 from fscil.features import FeatureCache, extract
 from fscil.methods import Method, make
 from fscil.protocol import run_method
+from fscil.training.checkpoint import Checkpoint, Classifier
 
 CONFIG = configs.load("digits")
 
@@ -91,8 +93,14 @@ def test_pixels_only_where_they_are_needed(benchmark: Benchmark, backbone: ViT) 
 
 def test_the_head_travels_with_the_base_session_only(benchmark: Benchmark, backbone: ViT) -> None:
     spy = Spy()
-    run_method(spy, benchmark, FeatureCache(None, backbone), head=torch.ones(6, backbone.dim))
+    classifier = Classifier(
+        BackboneConfig(image_size=8, patch_size=4, embed_dim=16, depth=2, num_heads=2), TrainConfig(), 6
+    )
+    network = Checkpoint(classifier, {"classes": 6}, {"memory": torch.ones(3)})
+    run_method(spy, benchmark, FeatureCache(None, backbone), network=network)
     assert [s.head is not None for s in spy.shown_] == [True, False, False]
+    assert [list(s.extras) for s in spy.shown_] == [["memory"], [], []]
+    assert [s.network for s in spy.shown_] == [None] * 3  # it did not say that it needs the backbone
 
 
 @pytest.mark.parametrize("fault", ["shape", "nan"])

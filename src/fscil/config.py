@@ -94,8 +94,11 @@ class TrainConfig:
     clip: float = 1.0  # largest gradient norm; 0: off
     label_smoothing: float = 0.0
     ema: float = 0.998  # decay of the weight average that is kept; 0: off
-    objective: str = "cross_entropy"  # cross_entropy or dot_regression (for the etf head)
-    head: str = "cosine"  # cosine: learned class weights; etf: a small neck and fixed, maximally separated class vectors
+    objective: str = "cross_entropy"  # cross_entropy, dot_regression (for the etf head) or a method's own
+    objective_options: Mapping[str, Any] = field(default_factory=dict)  # what differs from the objective's defaults
+    head: str = (
+        "cosine"  # cosine: learned class weights; etf: a small neck and fixed, maximally separated class vectors
+    )
     vertices: int = 0  # etf: vectors to reserve, classes to come included; 0: one per class that is trained
     logit_scale: float = 16.0  # the head's factor
     teacher: str = ""  # checkpoint of a teacher network; several, with commas between: the mean of what they say

@@ -179,7 +179,7 @@ class Run:
                 cache,
                 seed=self.config.seed,
                 device=self.device,
-                head=self.train().class_weights,
+                network=self.train(),
                 progress=update,
             )
         if draw == 0:

@@ -20,6 +20,7 @@ from fscil.data.session import Session, View
 from fscil.features import FeatureCache
 from fscil.matrix import AccuracyMatrix
 from fscil.methods import Method
+from fscil.training.checkpoint import Checkpoint
 
 Scorer = Callable[[View], Tensor]
 
@@ -70,13 +71,17 @@ def run_method(
     *,
     seed: int = 0,
     device: torch.device | None = None,
-    head: Tensor | None = None,
+    network: Checkpoint | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> Outcome:
-    """Learn every session in order; after each, test on all classes seen so far."""
+    """Learn every session in order; after each, test on all classes seen so far.
+
+    `network` is where the features come from; a method may also use its head and what its training learned besides.
+    """
     device = device or torch.device("cpu")
     examiner = Examiner(benchmark, cache, method, device)
-    sessions = [prepare(benchmark.session(i), method, cache, device, head) for i in range(benchmark.novel_sessions + 1)]
+    count = benchmark.novel_sessions + 1
+    sessions = [prepare(benchmark.session(i), method, cache, device, network) for i in range(count)]
     method.start(seed=seed, depth=cache.backbone.depth, device=device)
     rows: list[list[float]] = []
     variants: dict[str, list[list[float]]] = {}
@@ -98,15 +103,23 @@ def run_method(
 
 
 def prepare(
-    session: Session, method: Method, cache: FeatureCache, device: torch.device, head: Tensor | None = None
+    session: Session,
+    method: Method,
+    cache: FeatureCache,
+    device: torch.device,
+    network: Checkpoint | None = None,
 ) -> Session:
-    """A session as a method gets it: features attached, pixels only where the method needs them."""
+    """A session as a method gets it: features attached, pixels and network only where the method needs them."""
     assert session.images is not None
     view = cache.get(session.images, method.blocks(cache.backbone.depth)).to(device)
+    base = session.index == 0 and network is not None
+    weights = network.class_weights if base and network else None
     return dataclasses.replace(
         session,
         view=view,
         labels=session.labels.to(device),
         images=session.images.to(device) if "images" in method.needs else None,
-        head=head.to(device) if head is not None and session.index == 0 else None,
+        head=weights.to(device) if weights is not None else None,
+        extras={name: value.to(device) for name, value in network.extras.items()} if base and network else {},
+        network=network.classifier.to(device) if network is not None and "backbone" in method.needs else None,
     )

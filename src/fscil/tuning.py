@@ -128,9 +128,8 @@ def _measure(
     scores: dict[str, list[float]] = {key: [] for key in _KEYS}
     for draw in range(config.draws):
         method = methods.make(name, options)
-        head = network.class_weights
         device = pick_device(config.accelerator)
-        outcome = run_method(method, pseudo.draw(draw), cache, seed=config.seed, device=device, head=head)
+        outcome = run_method(method, pseudo.draw(draw), cache, seed=config.seed, device=device, network=network)
         measured: Mapping[str, Any] = summary(outcome.matrix)
         for key in _KEYS:
             scores[key].append(measured[key])

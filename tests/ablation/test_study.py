@@ -56,9 +56,7 @@ def found(study: ablation.Study) -> ablation.Ablation:
 
 def alone(run: Run, study: ablation.Study, method: Any, draw: int) -> dict[str, Any]:
     """The same measurement without the study."""
-    outcome = run_method(
-        method, run.benchmark.draw(draw), study.cache, seed=run.config.seed, head=run.train().class_weights
-    )
+    outcome = run_method(method, run.benchmark.draw(draw), study.cache, seed=run.config.seed, network=run.train())
     return {"": summary(outcome.matrix), **{label: summary(m) for label, m in outcome.variants.items()}}
 
 

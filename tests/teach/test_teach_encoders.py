@@ -167,7 +167,7 @@ def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
     file = tmp_path / "evil.safetensors"
     torch.save({"a": torch.zeros(1)}, file)
     for name in (f"timm:resnet10t@{file}", str(file)):
-        with pytest.raises(InputError, match="safetensors file|readable checkpoint"):
+        with pytest.raises(InputError, match=r"safetensors file|readable checkpoint"):
             Learner.create(tmp_path / "p", encoder=name)
     source = "".join(path.read_text() for path in Path(encoders.__file__).parent.glob("*.py"))
     assert "torch.load" not in source

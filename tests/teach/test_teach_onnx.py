@@ -90,10 +90,8 @@ def test_a_project_made_from_the_model(taught: Learner, exported: tuple[Path, Ex
         assert np.abs(confidences(third) - before).max() < 1e-4
 
 
-def test_a_threshold_that_was_set_travels(taught: Learner, tmp_path: Path) -> None:
-    with Learner.create(tmp_path / "p", keep_images=False) as learner:
-        learner.learn("a", characters(NOVEL[0]))
-        learner.learn("b", characters(NOVEL[1]))
+def test_a_threshold_that_was_set_travels(exported: tuple[Path, ExportReport], tmp_path: Path) -> None:
+    with import_onnx(exported[0], tmp_path / "p") as learner:
         learner.set_threshold(0.123)
         report = learner.export(tmp_path / "m.onnx")  # no pictures of its own: compared on made-up ones
         assert report.checked > 10

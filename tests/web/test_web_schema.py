@@ -53,7 +53,7 @@ CASES = [
 def test_no_request_fails_inside(api: Any, method: str, path: str, mode: Any) -> None:
     @hypothesis.given(case=api[path][method].as_strategy(generation_mode=mode))
     @hypothesis.settings(
-        max_examples=4 if "export" in path else 12,
+        max_examples=2 if "export" in path else 12,
         deadline=None,
         derandomize=True,
         database=None,

@@ -35,6 +35,7 @@ from fscil.metrics.calibration import (
     tempered,
 )
 from fscil.protocol import prepare
+from fscil.training.checkpoint import Checkpoint
 
 FOLDS = 5  # at most: with five shots or fewer, one shot of every class is left out at a time
 _PER_BASE_CLASS = 30  # base training images for the reference temperature: enough for one number
@@ -52,12 +53,12 @@ class Setup:
     make: Callable[[], YourSelf]
     seed: int
     device: torch.device
-    head: Tensor | None
+    network: Checkpoint | None
 
     def prepared(self) -> list[Session]:
         method, last = self.make(), self.benchmark.novel_sessions
         return [
-            prepare(self.benchmark.session(index), method, self.cache, self.device, self.head)
+            prepare(self.benchmark.session(index), method, self.cache, self.device, self.network)
             for index in range(last + 1)
         ]
 

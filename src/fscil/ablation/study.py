@@ -119,7 +119,7 @@ class Study:
             make=lambda: self.yourself({}),
             seed=run.config.seed,
             device=run.device,
-            head=run.train().class_weights,
+            network=run.train(),
         )
         folder = self._folder("calibration", self.method.options())
         return Cell(
@@ -134,7 +134,7 @@ class Study:
 
         def measure() -> dict[str, Any]:
             sessions = [
-                prepare(benchmark.session(index), self.method, self.cache, run.device, run.train().class_weights)
+                prepare(benchmark.session(index), self.method, self.cache, run.device, run.train())
                 for index in range(benchmark.novel_sessions + 1)
             ]
             costs = inference_costs(self.cache.backbone, self.method, sessions, benchmark.exam(0).images)
@@ -154,7 +154,7 @@ class Study:
                 self.cache,
                 seed=run.config.seed,
                 device=run.device,
-                head=checkpoint.class_weights,
+                network=checkpoint,
             )
             result = make_result(
                 run.config,

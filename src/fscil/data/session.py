@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
@@ -43,6 +44,8 @@ class Session:
     labels: Tensor  # (n,) int64
     view: View | None = None  # features, attached by the protocol
     head: Tensor | None = None  # base session: the trained classifier's weights (classes, d), attached likewise
+    extras: Mapping[str, Tensor] = field(default_factory=dict)  # base session: what base training learned besides
+    network: Any = None  # the frozen classifier (backbone and head), for methods that need "backbone"
 
     def __len__(self) -> int:
         return len(self.labels)

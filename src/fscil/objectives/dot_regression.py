@@ -5,9 +5,12 @@ The vectors of the other classes need no term: the frame is fixed, so being on o
 
 from __future__ import annotations
 
-from torch import Tensor
+from collections.abc import Sequence
+
+from torch import Tensor, nn
 
 from fscil.data.augment import Mixed
+from fscil.objectives.base import Objective
 
 WEIGHT = 10.0
 
@@ -17,3 +20,9 @@ def dot_regression(cosines: Tensor, batch: Mixed) -> Tensor:
     one = cosines.gather(1, batch.labels[:, None])[:, 0] - 1
     other = cosines.gather(1, batch.others[:, None])[:, 0] - 1
     return WEIGHT / 2 * (batch.share * one.square() + (1 - batch.share) * other.square()).mean()
+
+
+class DotRegression(Objective):
+    def forward(self, classifier: nn.Module, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
+        logits = classifier(views[0].images)
+        return dot_regression(logits / self.setting.scale, views[0]), logits

@@ -79,7 +79,7 @@ def fit_left_out(left: LeftOut, prior: Mapping[str, float]) -> Calibration:
 
 
 def _without_known(strange: np.ndarray, prior: Mapping[str, float]) -> Calibration:
-    """No class has two images, so nothing tells how similar images of one class are: the prior does, if it was measured.
+    """No class has two images, so nothing tells how similar images of one class are: the prior does, if measured.
     Else the level is set between what strangers reach and the most there is.
     """
     if prior["trust"] >= 1 or not len(strange):
@@ -88,10 +88,8 @@ def _without_known(strange: np.ndarray, prior: Mapping[str, float]) -> Calibrati
     return Calibration(max(0.01, (1 - middle) / 4), middle)
 
 
-def _cost(
-    scores: np.ndarray, right: np.ndarray | None, temperature: float, level: float
-) -> tuple[float, np.ndarray]:
-    """Negative log likelihood and its slope in (log temperature, level); `right` None: 'unknown' is the right answer."""
+def _cost(scores: np.ndarray, right: np.ndarray | None, temperature: float, level: float) -> tuple[float, np.ndarray]:
+    """Negative log likelihood and its slope in (log temperature, level); `right` None: 'unknown' is right."""
     logits = (scores - level) / temperature
     top = np.maximum(logits.max(1, keepdims=True), 0)
     weights = np.exp(logits - top)

@@ -7,7 +7,8 @@ killed training continues from: weights, optimizer, average, step. No pickle any
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ class Checkpoint:
 
     classifier: Classifier
     info: dict[str, Any]  # config, seed, data fingerprint, seconds, memory
+    extras: Mapping[str, Tensor] = field(default_factory=dict)  # what the objective of base training learned besides
 
     @property
     def backbone(self) -> Backbone:
@@ -77,8 +79,14 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise InputError(f"{path} is not a readable checkpoint ({error}); delete it and train again.") from None
 
 
-def save_classifier(path: Path, classifier: Classifier, info: dict[str, Any]) -> None:
-    save_tensors(path, dict(classifier.state_dict()), info)
+_EXTRA = "objective."
+
+
+def save_classifier(
+    path: Path, classifier: Classifier, info: dict[str, Any], extras: Mapping[str, Tensor] | None = None
+) -> None:
+    added = {_EXTRA + name: value for name, value in (extras or {}).items()}
+    save_tensors(path, {**classifier.state_dict(), **added}, info)
 
 
 def load_classifier(path: Path | str, device: torch.device | str = "cpu") -> Checkpoint:
@@ -93,7 +101,12 @@ def load_classifier(path: Path | str, device: torch.device | str = "cpu") -> Che
     backbone = build(BackboneConfig, {**config["backbone"], "pretrained": False})
     classifier = Classifier(backbone, build(TrainConfig, config["train"]), outputs)
     try:
-        classifier.load_state_dict(tensors)
+        classifier.load_state_dict({name: value for name, value in tensors.items() if not name.startswith(_EXTRA)})
     except RuntimeError as error:
         raise InputError(f"{path} does not fit its own config: {str(error).splitlines()[0]}") from None
-    return Checkpoint(classifier.to(device).eval().requires_grad_(False), info)
+    extras = {name.removeprefix(_EXTRA): value for name, value in tensors.items() if name.startswith(_EXTRA)}
+    return Checkpoint(
+        classifier.to(device).eval().requires_grad_(False),
+        info,
+        {name: value.to(device) for name, value in extras.items()},
+    )

@@ -19,12 +19,12 @@ from lightning.fabric import Fabric
 from torch import Tensor, nn
 
 from fscil.config import Config, TrainConfig, build, to_dict
-from fscil.data.augment import Augment, Mixed
+from fscil.data.augment import Augment
 from fscil.data.batches import Batches
 from fscil.data.session import Session
 from fscil.errors import InputError
 from fscil.hardware import make_fabric, peak_memory_mb
-from fscil.objectives import OBJECTIVES, distillation, dot_regression, mixed_cross_entropy
+from fscil.objectives import Setting, build_objective
 from fscil.training.checkpoint import (
     Checkpoint,
     Classifier,
@@ -35,6 +35,7 @@ from fscil.training.checkpoint import (
 )
 from fscil.training.ema import WeightAverage
 from fscil.training.graphed import GraphedUpdate
+from fscil.training.lesson import Lesson
 from fscil.training.schedule import learning_rate
 
 Progress = Callable[[int, int], None]  # (steps done, steps in all)
@@ -101,8 +102,6 @@ class Trainer:
     def __post_init__(self) -> None:
         fabric, train, seed = self.fabric, self.config.train, self.config.seed
         torch.manual_seed(seed)
-        if train.objective not in OBJECTIVES:
-            raise InputError(f"train.objective must be one of {', '.join(OBJECTIVES)}; got '{train.objective}'.")
         self.classes = len(self.session.classes)
         self.outputs = self.classes * (4 if train.augment.turn else 1)
         model = Classifier(self.config.backbone, train, self.outputs)
@@ -111,10 +110,11 @@ class Trainer:
             model.backbone.measure_pixels(self.session.images)
         if fabric.device.type == "cuda":
             model = model.to(memory_format=torch.channels_last)  # what convolutions want on matrix units
-        self.plain = model
-        optimizer = _optimizer(model, train, fused=fabric.device.type == "cuda")
+        setting = Setting(model.backbone.dim, self.classes, self.outputs, train.logit_scale, train.label_smoothing)
+        self.plain = Lesson(model, build_objective(train, setting), train)
+        optimizer = _optimizer(self.plain, train, fused=fabric.device.type == "cuda")
         compiled = train.compile == "on" or (train.compile == "auto" and fabric.device.type == "cuda")
-        ready = cast(nn.Module, torch.compile(model)) if compiled else model
+        ready = cast(nn.Module, torch.compile(self.plain)) if compiled else self.plain
         self.model, self.optimizer = fabric.setup(ready, optimizer)
         rank, world = fabric.global_rank, fabric.world_size
         self.batches = Batches(self.session, train.batch_size, seed, fabric.device, rank, world)
@@ -128,13 +128,15 @@ class Trainer:
             compiled=compiled,
         )
         self.average = WeightAverage(self.plain, train.ema) if train.ema else None
-        self.teachers = [self._load_teacher(path.strip(), compiled) for path in train.teacher.split(",") if path.strip()]
+        self.teachers = [
+            self._load_teacher(path.strip(), compiled) for path in train.teacher.split(",") if path.strip()
+        ]
         self.total = train.epochs * self.batches.steps_per_epoch
         self.warmup = round(train.warmup_epochs * self.batches.steps_per_epoch)
         self.losses = torch.zeros(self.total, device=fabric.device)
         self.done, self.seconds = 0, 0.0
         on_gpu = fabric.device.type == "cuda"
-        self.rate = torch.zeros((), device=fabric.device)
+        self.rate, self.progress = torch.zeros((), device=fabric.device), torch.zeros((), device=fabric.device)
         self.average_weight: float | Tensor = torch.zeros((), device=fabric.device) if on_gpu else 0.0
         graphs = train.graph == "on" or (train.graph == "auto" and compiled and world == 1)
         self.graphed = GraphedUpdate(self._update, self.augment.generator) if on_gpu and graphs else None
@@ -169,6 +171,7 @@ class Trainer:
     def _set_pace(self, step: int) -> None:
         """Learning rate and averaging weight of a step; on a GPU in tensors, which a recorded step can read."""
         train = self.config.train
+        self.progress.fill_(step / self.total)
         rate: float | Tensor = learning_rate(step, self.total, self.warmup, train.lr, train.min_lr)
         if self.fabric.device.type == "cuda":
             rate = self.rate.fill_(rate)
@@ -181,36 +184,24 @@ class Trainer:
             )
 
     def _update(self, rows: Tensor) -> Tensor:
-        batch = self.augment(self.batches.images[rows], self.batches.labels[rows])
+        images, labels = self.batches.images[rows], self.batches.labels[rows]
+        views = [self.augment(images, labels) for _ in range(self.plain.objective.views)]
+        with torch.no_grad(), self.fabric.autocast():
+            targets = [teacher(views[0].images).float() for teacher in self.teachers]
         self.optimizer.zero_grad(set_to_none=True)
-        loss = self._loss(batch)
+        parts = [(view.images, view.labels, view.others, view.share) for view in views]
+        loss = self.model(parts, self.progress, targets)
         self.fabric.backward(loss)
         if self.config.train.clip:
             self.fabric.clip_gradients(
                 self.model, self.optimizer, max_norm=self.config.train.clip, error_if_nonfinite=False
             )
         self.optimizer.step()
+        with torch.no_grad():
+            self.plain.objective.after_step(self.plain.classifier)
         if self.average:
             self.average.update(self.average_weight)
         return loss.detach()
-
-    def _loss(self, batch: Mixed) -> Tensor:
-        train = self.config.train
-        logits = self.model(batch.images)
-        if not self.teachers:
-            return self._supervised(logits, batch)
-        with torch.no_grad(), self.fabric.autocast():
-            targets = [teacher(batch.images).float() for teacher in self.teachers]
-        loss = train.distill_weight * distillation(logits, targets, train.distill, train.temperature)
-        if train.distill_weight < 1:
-            loss = loss + (1 - train.distill_weight) * self._supervised(logits, batch)
-        return loss
-
-    def _supervised(self, logits: Tensor, batch: Mixed) -> Tensor:
-        train = self.config.train
-        if train.objective == "dot_regression":
-            return dot_regression(logits / train.logit_scale, batch)
-        return mixed_cross_entropy(logits, batch, train.label_smoothing)
 
     def _load_teacher(self, path: str, compiled: bool) -> nn.Module:
         device = self.fabric.device
@@ -261,7 +252,9 @@ class Trainer:
         if self.average:
             self.average.copy_to_model()
         info = {**self._info(), "losses": [round(v, 6) for v in self.losses.tolist()]}
-        save_classifier(self.folder / "backbone.safetensors", self.plain, info)
+        save_classifier(
+            self.folder / "backbone.safetensors", self.plain.classifier, info, self.plain.objective.state_dict()
+        )
         (self.folder / "state.safetensors").unlink(missing_ok=True)
 
     def _info(self) -> dict[str, Any]:

@@ -1,0 +1,49 @@
+"""What an objective of base training is: the loss that a paper changes, with the parameters that it adds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from torch import Tensor, nn
+
+from fscil.data.augment import Mixed
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What an objective has to know of the network it trains."""
+
+    dim: int  # of the features
+    classes: int  # of the base session
+    outputs: int  # of the head: more than the classes where turned ones count
+    scale: float  # the head's factor
+    label_smoothing: float
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    pass
+
+
+class Objective(nn.Module):
+    """Parameters and buffers are trained and averaged with the network and saved beside it: `Checkpoint.extras`."""
+
+    Options: ClassVar[type[Any]] = NoOptions  # a frozen dataclass; set by train.objective_options
+    views: ClassVar[int] = 1  # augmented views of each image that a step needs
+
+    def __init__(self, options: Any, setting: Setting) -> None:
+        super().__init__()
+        self.options, self.setting = options, setting
+
+    def forward(self, classifier: nn.Module, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss, and the head's logits of the first view (which a teacher, where there is one, is compared with).
+
+        `classifier` has `backbone` (images -> features) and `head` (features -> logits). `progress` goes from 0 to 1 over
+        the training; it is a tensor because a recorded step cannot see a Python number change.
+        """
+        raise NotImplementedError
+
+    def after_step(self, classifier: nn.Module) -> None:
+        """Called after every update, without gradients: for a momentum copy of the network, say."""
