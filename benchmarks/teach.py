@@ -2,11 +2,13 @@
 
     python benchmarks/teach.py speed                        time to learn a class, up to 1,000 classes; images a second
     python benchmarks/teach.py classifiers [--pseudo FILE]  ways to compare classes: accuracy over three draws
+    python benchmarks/teach.py sizes [--pseudo FILE]        classes of 2 images beside classes of 20
     python benchmarks/teach.py unknown [--pseudo FILE]      known against never taught: acceptance, AUROC, calibration
 
 The user's project is made of the 40 novel characters of glyphs, five images each; queries are their test images, in
 other fonts. Choices were made with `--pseudo`: a network trained on 40 of the 60 base characters in two font families
 (`benchmarks/tune_glyphs.py` has the split), whose project is the other 20 and whose queries are in the third family.
+`python benchmarks/teach.py network DIR` trains one.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ import torch
 import torch.nn.functional as F
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
+from tune_glyphs import pseudo_benchmark
 
+from fscil import config as configs
 from fscil.data.glyphs import TRAIN_FONTS, TRAIN_PER_CLASS, load
 from fscil.data.session import Session, View
 from fscil.features import extract
@@ -38,6 +42,7 @@ from fscil.teach.knowledge import ClassMemory, Knowledge
 from fscil.teach.pictures import Picture
 from fscil.teach.statistics import from_base
 from fscil.training.checkpoint import Checkpoint, load_classifier
+from fscil.training.loop import train_base
 
 BLOCKS = (3, 4, 5)
 DRAWS = 3
@@ -187,6 +192,24 @@ def classifiers(world: World) -> None:
 
 
 @torch.no_grad()
+def sizes(world: World, few: int = 2, many: int = 20) -> None:
+    """Every second class is taught with few images, the others with many; with and without the correction for it."""
+    total, images = world.test.shape[:2]
+    queries = world.embedding(world.test.flatten(0, 1)).numpy()
+    labels = np.repeat(np.arange(total), images)
+    rows = []
+    for draw in range(DRAWS):
+        small, large = (project(world, np.arange(total), draw, count).memories for count in (few, many))
+        mixed = Knowledge(tuple(large[c] if c % 2 else small[c] for c in range(total)), world.embedding.space)
+        for weights in (mixed.prototypes, mixed.weights):
+            right = (queries @ weights.T).argmax(1) == labels
+            rows.append([100 * right[labels % 2 == half].mean() for half in (0, 1)] + [100 * right.mean()])
+    print(f"accuracy, percent   classes of {few}   classes of {many}   all")
+    for at, name in enumerate(("nearest mean", "corrected")):
+        print(f"{name:18s}" + "".join(f"{value:12.1f}" for value in np.mean(rows[at::2], 0)))
+
+
+@torch.no_grad()
 def unknown(world: World) -> None:
     total = len(world.train)
     for count, shots in ((total // 2, 5), (5, 5), (total // 2, 2), (total // 2, 1)):
@@ -301,15 +324,25 @@ def _png_files(folder: Path, images: np.ndarray) -> list[Path]:
     return paths
 
 
+def network(out: Path, overrides: list[str]) -> None:
+    config = configs.load("glyphs", overrides)
+    train_base(pseudo_benchmark(config).session(0), config, out)
+    print(f"Trained: {out}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["speed", "classifiers", "unknown"])
+    parser.add_argument("what", choices=["speed", "classifiers", "sizes", "unknown", "network"])
+    parser.add_argument("out", nargs="?", type=Path, help="network: where to")
+    parser.add_argument("--set", dest="overrides", action="append", default=[], help="network: override a key")
     parser.add_argument("--pseudo", type=Path, help="a network of the pseudo-benchmark in place of glyphs")
     arguments = parser.parse_args()
     if arguments.what == "speed":
         speed()
+    elif arguments.what == "network":
+        network(arguments.out or Path("runs/pseudo-glyphs"), arguments.overrides)
     else:
-        {"classifiers": classifiers, "unknown": unknown}[arguments.what](make_world(arguments.pseudo))
+        {"classifiers": classifiers, "sizes": sizes, "unknown": unknown}[arguments.what](make_world(arguments.pseudo))
 
 
 if __name__ == "__main__":

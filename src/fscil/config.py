@@ -42,11 +42,12 @@ class DataConfig:
 class BackboneConfig:
     """The network. A vit is timm's: a `name` takes one as it is, else the sizes below build one."""
 
-    kind: str = "vit"  # vit or resnet12
+    kind: str = "vit"  # vit, resnet12, resnet18 or resnet20
     name: str = ""  # any timm ViT, such as vit_small_patch16_224
     pretrained: bool = False  # with `name`: load timm's weights
     image_size: int = 32
-    stem: str = "patch"  # patch: one linear map per patch; conv, residual: overlapping convolutions to the same grid
+    # patch: one linear map per patch; conv, residual: overlapping convolutions to the same grid.
+    stem: str = "patch"  # resnet18: imagenet for the 7x7 stem with max-pool, else a 3x3 one
     patch_size: int = 8
     embed_dim: int = 64
     depth: int = 8

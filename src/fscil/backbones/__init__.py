@@ -7,12 +7,18 @@ from collections.abc import Callable
 from fscil.backbones.base import Backbone, check_block
 from fscil.backbones.cosine import CosineHead
 from fscil.backbones.etf import EtfHead
+from fscil.backbones.resnet import ResNet, resnet18, resnet20
 from fscil.backbones.resnet12 import ResNet12
 from fscil.backbones.vit import ViT
 from fscil.config import BackboneConfig, TrainConfig
 from fscil.errors import InputError, nearest
 
-KINDS: dict[str, Callable[[BackboneConfig], Backbone]] = {"vit": ViT, "resnet12": ResNet12}
+KINDS: dict[str, Callable[[BackboneConfig], Backbone]] = {
+    "vit": ViT,
+    "resnet12": ResNet12,
+    "resnet18": resnet18,
+    "resnet20": resnet20,
+}
 
 
 def build_backbone(config: BackboneConfig) -> Backbone:
@@ -30,4 +36,14 @@ def build_head(train: TrainConfig, dim: int, classes: int) -> CosineHead | EtfHe
     raise InputError(f"train.head must be cosine or etf; got '{train.head}'.")
 
 
-__all__ = ["Backbone", "CosineHead", "EtfHead", "ResNet12", "ViT", "build_backbone", "build_head", "check_block"]
+__all__ = [
+    "Backbone",
+    "CosineHead",
+    "EtfHead",
+    "ResNet",
+    "ResNet12",
+    "ViT",
+    "build_backbone",
+    "build_head",
+    "check_block",
+]

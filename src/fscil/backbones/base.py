@@ -25,6 +25,7 @@ class Backbone(nn.Module, ABC):
         super().__init__()
         self.image_size, self.dim = image_size, dim
         self.depth = depth  # blocks whose features can be asked for; 0: none
+        self.stages = depth  # places where a forward pass can be cut in two; a network of its own kind sets it anew
         self.register_buffer("mean", torch.full((3, 1, 1), 0.5))
         self.register_buffer("std", torch.full((3, 1, 1), 0.25))
 
@@ -46,6 +47,19 @@ class Backbone(nn.Module, ABC):
     @abstractmethod
     def forward(self, images: Tensor) -> Tensor:
         """Final features (n, dim)."""
+
+    def forward_until(self, images: Tensor, stage: int) -> Tensor:
+        """What the network holds after `stage` (0: before the first), of any shape: for mixing inside the network."""
+        raise NotImplementedError
+
+    def forward_from(self, inner: Tensor, stage: int) -> Tensor:
+        """Final features (n, dim) from what `forward_until` gave for the same stage."""
+        raise NotImplementedError
+
+    def checked(self, stage: int) -> int:
+        if not 0 <= stage <= self.stages:
+            raise InputError(f"Stage {stage} does not exist: the network can be cut after stages 0 to {self.stages}.")
+        return stage
 
     @abstractmethod
     def forward_layers(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:

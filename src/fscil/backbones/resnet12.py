@@ -43,6 +43,7 @@ class ResNet12(Backbone):
             raise InputError(
                 f"ResNet-12 halves its input four times; backbone.image_size {config.image_size} is below 16."
             )
+        self.stages = len(WIDTHS)
         self.blocks = nn.Sequential(*[Block(a, b) for a, b in zip((3, *WIDTHS), WIDTHS, strict=False)])
         for module in self.modules():
             if isinstance(module, nn.Conv2d):
@@ -50,6 +51,12 @@ class ResNet12(Backbone):
 
     def forward(self, images: Tensor) -> Tensor:
         return self.blocks(self.prepare(images)).mean((2, 3))
+
+    def forward_until(self, images: Tensor, stage: int) -> Tensor:
+        return self.blocks[: self.checked(stage)](self.prepare(images))
+
+    def forward_from(self, inner: Tensor, stage: int) -> Tensor:
+        return self.blocks[self.checked(stage) :](inner).mean((2, 3))
 
     def forward_layers(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
         if blocks:

@@ -50,6 +50,20 @@ class ViT(Backbone):
     def forward(self, images: Tensor) -> Tensor:
         return self.trunk.forward_head(self.trunk.forward_features(self.prepare(images)), pre_logits=True)
 
+    def forward_until(self, images: Tensor, stage: int) -> Tensor:
+        """The tokens (n, tokens, dim) after block `stage`."""
+        x = self.trunk.norm_pre(
+            self.trunk.patch_drop(self.trunk._pos_embed(self.trunk.patch_embed(self.prepare(images))))
+        )
+        for block in self.trunk.blocks[: self.checked(stage)]:
+            x = block(x)
+        return x
+
+    def forward_from(self, inner: Tensor, stage: int) -> Tensor:
+        for block in self.trunk.blocks[self.checked(stage) :]:
+            inner = block(inner)
+        return self.trunk.forward_head(self.trunk.norm(inner), pre_logits=True)
+
     def forward_layers(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
         """Final features, and those after each of `blocks` (1-based): through the final norm, pooled likewise."""
         for block in blocks:

@@ -6,8 +6,8 @@ sample folds into one 2x3 matrix and one resampling; colour and noise are elemen
 Parameters are drawn from a generator that the caller seeds by step, for the global batch: a process of a
 distributed run draws them all and takes its slice, so that one process and many see the same images.
 
-What is drawn depends on the options alone. So the numbers can be drawn ahead and the arithmetic, which has no randomness
-left in it, compiled into a few kernels.
+What is drawn depends on the options alone. So the numbers can be drawn ahead and the arithmetic, which has no
+randomness left in it, compiled into a few kernels.
 """
 
 from __future__ import annotations

@@ -8,10 +8,16 @@ from typing import Any
 from fscil.config import build
 from fscil.errors import InputError, nearest
 from fscil.methods.base import Method
+from fscil.methods.lazy import Lazy
 from fscil.methods.prototypes import Prototypes
 from fscil.methods.yourself import YourSelf
 
-REGISTRY: dict[str, type[Method]] = {method.name: method for method in (Prototypes, YourSelf)}
+METHODS: tuple[type[Method], ...] = (
+    Lazy,
+    Prototypes,
+    YourSelf,
+)
+REGISTRY: dict[str, type[Method]] = {method.name: method for method in METHODS}
 
 
 def make(name: str, options: Mapping[str, Any] | None = None) -> Method:
@@ -21,4 +27,4 @@ def make(name: str, options: Mapping[str, Any] | None = None) -> Method:
     return build(REGISTRY[name], options or {}, where=f"options.{name}.")
 
 
-__all__ = ["REGISTRY", "Method", "Prototypes", "YourSelf", "make"]
+__all__ = ["METHODS", "REGISTRY", "Lazy", "Method", "Prototypes", "YourSelf", "make"]

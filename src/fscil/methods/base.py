@@ -23,6 +23,7 @@ class Method(ABC):
     title: ClassVar[str]  # as printed in tables
     paper: ClassVar[str]
     needs: ClassVar[frozenset[str]] = frozenset()  # of "layers", "images", "backbone": what a session must carry
+    differences: ClassVar[str] = ""  # known differences from the paper or its code, in one line
 
     @abstractmethod
     def fit_base(self, session: Session) -> None: ...
@@ -72,3 +73,10 @@ def class_means(features: Tensor, labels: Tensor, classes: range) -> Tensor:
     sums = torch.zeros(len(classes), features.shape[-1], dtype=features.dtype, device=features.device)
     sums.index_add_(0, labels - classes.start, unit)
     return F.normalize(sums, dim=-1)
+
+
+def mean_features(features: Tensor, labels: Tensor, classes: range) -> Tensor:
+    """Mean of the features of each class as they are, lengths and all: (classes, d)."""
+    sums = torch.zeros(len(classes), features.shape[-1], dtype=features.dtype, device=features.device)
+    sums.index_add_(0, labels - classes.start, features)
+    return sums / torch.bincount(labels - classes.start, minlength=len(classes)).clamp(min=1)[:, None]

@@ -21,6 +21,7 @@ from fscil.methods.base import Method, class_means, features
 from fscil.methods.gaussians import ClassGaussians
 from fscil.methods.rectifier import Rectifier
 from fscil.methods.relations import class_relation, cosine_constraint, cross_entropy, instance_relation
+from fscil.training.graphed import GraphedUpdate
 
 Batch = tuple[Tensor, Tensor]  # features (1 + layers, n, d), final first; labels (n,)
 
@@ -96,7 +97,7 @@ class YourSelf(Method):
             rows = table[classes].gather(1, (picks * sizes[classes, None]).long()).flatten()
             return stacked[:, rows], session.labels[rows]
 
-        self._train(batch, self.base_steps)
+        self._train(batch, self.base_steps, generator)
 
     def fit_novel(self, session: Session) -> None:
         self.session_ = session.index
@@ -114,7 +115,7 @@ class YourSelf(Method):
             labels = classes.repeat_interleave(self.batch_samples)
             return torch.cat([drawn, stacked], 1), torch.cat([labels, session.labels])
 
-        self._train(batch, self.novel_steps)
+        self._train(batch, self.novel_steps, generator)
 
     @torch.no_grad()
     def scores(self, view: View) -> Tensor:
@@ -157,18 +158,31 @@ class YourSelf(Method):
             self.gaussians_ = ClassGaussians(self.top_k, self.jitter, self.base_classes_)
             self.gaussians_.load(state["gaussians_"])
 
-    def _train(self, batch: Callable[[], Batch], steps: int) -> None:
+    def _train(self, batch: Callable[[], Batch], steps: int, generator: torch.Generator) -> None:
+        on_gpu = generator.device.type == "cuda"
+        # On a GPU the step is recorded and replayed, so the rate must be a tensor that it reads.
+        rate = torch.tensor(self.lr, device=generator.device) if on_gpu else self.lr
         optimizer = torch.optim.SGD(
-            self.rectifier_.parameters(), lr=self.lr, momentum=self.momentum, dampening=self.dampening
+            self.rectifier_.parameters(), lr=rate, momentum=self.momentum, dampening=self.dampening, fused=on_gpu
         )
+
+        def update() -> Tensor:
+            optimizer.zero_grad(set_to_none=True)
+            loss = self._loss(*batch())
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        step = GraphedUpdate(update, generator) if on_gpu else update
         # The paper's schedule: a tenth of the rate after 60, 70, 80 and 90 % of the steps.
         drops = [round(steps * share) for share in (0.6, 0.7, 0.8, 0.9)]
-        schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, drops, gamma=0.1)
-        for _ in range(steps):
-            optimizer.zero_grad(set_to_none=True)
-            self._loss(*batch()).backward()
-            optimizer.step()
-            schedule.step()
+        for done in range(steps):
+            if done in drops:
+                factor = 0.1 ** drops.count(done)  # with few steps two drops may fall together
+                rate = rate.mul_(factor) if isinstance(rate, Tensor) else rate * factor
+                for group in optimizer.param_groups:
+                    group["lr"] = rate
+            step()
 
     def _loss(self, stacked: Tensor, labels: Tensor) -> Tensor:
         """Weighted sum of the losses; one whose weight is 0 is not computed."""

@@ -1,4 +1,4 @@
-"""What base training minimises. Explicit imports fill the registry: adding an objective is one file and one line here."""
+"""What base training minimises. Explicit imports fill the registry: a new objective is one file and one line here."""
 
 from __future__ import annotations
 

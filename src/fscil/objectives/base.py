@@ -40,8 +40,8 @@ class Objective(nn.Module):
     def forward(self, classifier: nn.Module, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
         """The loss, and the head's logits of the first view (which a teacher, where there is one, is compared with).
 
-        `classifier` has `backbone` (images -> features) and `head` (features -> logits). `progress` goes from 0 to 1 over
-        the training; it is a tensor because a recorded step cannot see a Python number change.
+        `classifier` has `backbone` (images -> features) and `head` (features -> logits). `progress` goes from 0 to 1
+        over the training; it is a tensor because a recorded step cannot see a Python number change.
         """
         raise NotImplementedError
 

@@ -16,7 +16,7 @@ WEIGHT = 10.0
 
 
 def dot_regression(cosines: Tensor, batch: Mixed) -> Tensor:
-    """Mean of WEIGHT / 2 * (cos - 1)^2 to the class vector, with the shares of a mixed image. `cosines` (n, classes)."""
+    """Mean of WEIGHT / 2 * (cos - 1)^2 to the class vector, by the shares of a mixed image. `cosines` (n, classes)."""
     one = cosines.gather(1, batch.labels[:, None])[:, 0] - 1
     other = cosines.gather(1, batch.others[:, None])[:, 0] - 1
     return WEIGHT / 2 * (batch.share * one.square() + (1 - batch.share) * other.square()).mean()

@@ -149,7 +149,9 @@ def _contradictions(knowledge: Knowledge, left: LeftOut, files: dict[str, str]) 
     for label, name in enumerate(names):
         mine = (left.labels == label) & testable
         wrong = np.flatnonzero(mine & (taken >= 0))
-        if mine.sum() >= FEW and len(wrong) >= 0.5 * mine.sum():
+        # Where nearly all of them go to one class, the two are confusable, which is told apart from this.
+        scattered = len(wrong) > 0 and np.bincount(taken[wrong]).max() < 0.7 * len(wrong)
+        if mine.sum() >= FEW and len(wrong) >= 0.5 * mine.sum() and scattered:
             found.append(
                 Finding(
                     "contradictory_class",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fscil.errors import InputError
 from fscil.teach import calibration
 from fscil.teach.calibration import Calibration
 from fscil.teach.knowledge import ClassMemory, Knowledge
@@ -74,6 +75,9 @@ def load_state(store: Store, encoder: Encoder, old: State | None) -> State:
             key: store.all("SELECT sha256, features FROM images WHERE class_id = ? AND removed_by IS NULL", key)
             for key, _ in touched
         }
+    size = 4 * int(np.prod(encoder.shape))
+    if any(len(features) != size for found in rows.values() for _, features in found):
+        raise InputError(f"The project {store.path} is damaged: features have the wrong size; restore it from a copy.")
     kept = {} if old is None else {m.key: m for m in old.knowledge.memories if m.key in live}
     blobs = b"".join(features for key, _ in touched for _, features in rows[key])
     vectors = encoder.vectors(np.frombuffer(blobs, dtype="<f4").reshape(-1, *encoder.shape))

@@ -1,6 +1,7 @@
-"""One training step as a CUDA graph: recorded once, then replayed without the host naming a single kernel.
+"""An update as a CUDA graph: recorded once, then replayed without the host naming a single kernel.
 
-A ViT of this size has over a thousand small kernels a step; launching them one by one keeps the GPU waiting.
+A training step here is a thousand small kernels (or, for the rectifier, a hundred tiny ones); launching them one by one
+keeps the GPU waiting.
 """
 
 from __future__ import annotations
@@ -10,45 +11,42 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-Update = Callable[[Tensor], Tensor]  # rows of the batch -> loss
+Update = Callable[[], Tensor]  # one update of something; returns the loss
 
-WARM_UP = 3  # steps that run as usual first: compilation and lazy initialisation cannot be recorded
+WARM_UP = 3  # updates that run as usual first: compilation and lazy initialisation cannot be recorded
 
 
 class GraphedUpdate:
-    """Calls `update` as it is on a side stream for a few steps, then records it and replays the recording.
+    """Calls `update` as it is on a side stream for a few times, then records it and replays the recording.
 
-    Everything that changes from step to step must live in tensors that `update` reads: the rows (copied here), the
-    learning rate, the averaging weight. Random numbers follow the seeds that generators have at the replay.
+    Everything that changes from call to call must live in tensors that `update` reads: rows of a batch, a learning
+    rate. Random numbers follow the seeds that generators have at the replay.
     """
 
     def __init__(self, update: Update, generator: torch.Generator) -> None:
         self.update, self.generator = update, generator
-        self.stream = torch.cuda.Stream()
-        self.warmed, self.graph = 0, torch.cuda.CUDAGraph()
-        self.rows, self.loss = torch.empty(0), torch.empty(0)
+        self.stream, self.graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
+        self.calls, self.loss = 0, torch.empty(0)
 
-    def __call__(self, rows: Tensor) -> Tensor:
-        if self.warmed < WARM_UP:
-            self.warmed += 1
-            return self._on_side_stream(rows)
-        if not len(self.rows):
-            self._record(rows)
-        self.rows.copy_(rows)
+    def __call__(self) -> Tensor:
+        self.calls += 1
+        if self.calls <= WARM_UP:
+            return self._on_side_stream()
+        if self.calls == WARM_UP + 1:
+            self._record()
         self.graph.replay()
         return self.loss
 
-    def _on_side_stream(self, rows: Tensor) -> Tensor:
+    def _on_side_stream(self) -> Tensor:
         # Gradients remember the stream they were first made on; the default one cannot be recorded.
         self.stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self.stream):
-            loss = self.update(rows)
+            loss = self.update()
         torch.cuda.current_stream().wait_stream(self.stream)
         return loss
 
-    def _record(self, rows: Tensor) -> None:
-        self.rows = rows.clone()
+    def _record(self) -> None:
         self.graph.register_generator_state(self.generator)
         torch.cuda.synchronize()
         with torch.cuda.graph(self.graph, stream=self.stream):
-            self.loss = self.update(self.rows)
+            self.loss = self.update()

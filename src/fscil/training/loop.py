@@ -138,6 +138,7 @@ class Trainer:
         on_gpu = fabric.device.type == "cuda"
         self.rate, self.progress = torch.zeros((), device=fabric.device), torch.zeros((), device=fabric.device)
         self.average_weight: float | Tensor = torch.zeros((), device=fabric.device) if on_gpu else 0.0
+        self.rows = self.batches.rows(0).clone()
         graphs = train.graph == "on" or (train.graph == "auto" and compiled and world == 1)
         self.graphed = GraphedUpdate(self._update, self.augment.generator) if on_gpu and graphs else None
 
@@ -162,7 +163,9 @@ class Trainer:
         seed = (self.config.seed * 1_000_003 + step) * 8 + 1
         torch.manual_seed(seed + self.fabric.global_rank + 1)  # drop path
         self.augment.generator.manual_seed(seed)
-        loss = (self.graphed or self._update)(self.batches.rows(step))
+        rows = self.batches.rows(step)
+        self.rows = self.rows.copy_(rows) if self.graphed else rows
+        loss = (self.graphed or self._update)()
         if self.fabric.world_size > 1:
             torch.distributed.all_reduce(loss, torch.distributed.ReduceOp.SUM)  # each process has seen a part
             loss = loss / self.fabric.world_size
@@ -183,8 +186,8 @@ class Trainer:
                 self.average_weight.fill_(weight) if isinstance(self.average_weight, Tensor) else weight
             )
 
-    def _update(self, rows: Tensor) -> Tensor:
-        images, labels = self.batches.images[rows], self.batches.labels[rows]
+    def _update(self) -> Tensor:
+        images, labels = self.batches.images[self.rows], self.batches.labels[self.rows]
         views = [self.augment(images, labels) for _ in range(self.plain.objective.views)]
         with torch.no_grad(), self.fabric.autocast():
             targets = [teacher(views[0].images).float() for teacher in self.teachers]

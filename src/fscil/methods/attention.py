@@ -1,0 +1,95 @@
+"""Attention over prototypes: CEC's graph layer and LIMIT's calibration, which are one and the same module.
+
+For every query q on its own, the tokens are T = [p_1; ...; p_C; q] and the layer gives
+
+    T' = LayerNorm(T + W_o softmax(T W_q (T W_k)^T / sqrt(d)) T W_v + b_o),     score_c = cos(q', p'_c).
+
+Written out, that is C + 1 tokens for each of n queries. But prototypes see the same prototypes whatever the query is, and
+a softmax that gets one more entry is a weighted mean of what it was and of that entry. So
+
+    p'_c = LayerNorm(p_c + (1 - a) u_c + a w + b_o),   a = sigmoid(p_c W_q (q W_k)^T / sqrt(d) - logsumexp of p_c's scores),
+
+with u_c what p_c gets from the prototypes alone and w = W_o W_v q. Mean, variance and products of these vectors are sums of
+products of u, w and p: matrix products of size n x C, and no tensor of size n x C x d. Same numbers, a fraction of the time.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class PrototypeAttention(nn.Module):
+    """One head of self-attention with residual and LayerNorm over the prototypes and one query at a time."""
+
+    def __init__(self, dim: int, generator: torch.Generator, zero_start: bool = True) -> None:
+        """With `zero_start` the layer adds nothing at first, so that training starts from the prototypes."""
+        super().__init__()
+
+        def matrix() -> nn.Parameter:
+            return nn.Parameter(torch.randn(dim, dim, generator=generator) / math.sqrt(dim))
+
+        self.query, self.key, self.value, self.output = matrix(), matrix(), matrix(), matrix()
+        self.bias = nn.Parameter(torch.zeros(dim))
+        self.norm = nn.LayerNorm(dim)
+        if zero_start:
+            nn.init.zeros_(self.output)
+
+    def forward(self, prototypes: Tensor, queries: Tensor, unit_query: bool = True) -> tuple[Tensor, Tensor]:
+        """Scores (..., n, C) and adapted queries (..., n, d), of prototypes (..., C, d) and queries (..., n, d).
+
+        Scores are cosines, or with `unit_query` off the products of adapted queries and unit adapted prototypes.
+        """
+        p, x, root = prototypes, queries, math.sqrt(prototypes.shape[-1])
+        p_asks, p_offers, p_gives = p @ self.query / root, p @ self.key, p @ self.value
+        x_asks, x_offers, x_gives = x @ self.query / root, x @ self.key, x @ self.value
+        among = p_asks @ p_offers.mT  # (C, C)
+        p_gets = among.softmax(-1) @ p_gives @ self.output
+        share = torch.sigmoid(x_offers @ p_asks.mT - among.logsumexp(-1)[..., None, :])  # (n, C): a above
+        weights = torch.cat([x_asks @ p_offers.mT, (x_asks * x_offers).sum(-1, keepdim=True)], -1).softmax(-1)
+        x_gets = weights[..., :-1] @ p_gives + weights[..., -1:] * x_gives
+        adapted = self.norm(x + x_gets @ self.output + self.bias)
+        # p' before its norm is start + share * (given - p_gets); all without their means, as LayerNorm takes them.
+        start, gets = _centred(p + p_gets + self.bias), _centred(p_gets)
+        given = _centred(x_gives @ self.output)
+        scale, shift = self.norm.weight, self.norm.bias
+        plain = _square(start, gets, given, share, torch.ones_like(scale))
+        inverse = (plain / p.shape[-1] + self.norm.eps).rsqrt()
+
+        def product(with_x: Tensor) -> Tensor:
+            """Products (n, C) of one vector per query with the centred p'."""
+            own = (with_x * given).sum(-1, keepdim=True)
+            return with_x @ start.mT + share * (own - with_x @ gets.mT)
+
+        dots = inverse * product(adapted * scale) + adapted @ shift[:, None]
+        sizes = (
+            inverse.square() * _square(start, gets, given, share, scale.square())
+            + 2 * inverse * product((scale * shift).expand_as(x))
+            + shift.square().sum()
+        )
+        scores = dots * sizes.clamp(min=1e-12).rsqrt()
+        return (scores / adapted.norm(dim=-1, keepdim=True).clamp(min=1e-6) if unit_query else scores), adapted
+
+    @torch.no_grad()
+    def scores(self, prototypes: Tensor, queries: Tensor, unit_query: bool = True, chunk: int = 4096) -> Tensor:
+        """Scores without gradients, in pieces that fit into memory."""
+        return torch.cat([self(prototypes, part, unit_query)[0] for part in queries.split(chunk)])
+
+
+def _centred(x: Tensor) -> Tensor:
+    return x - x.mean(-1, keepdim=True)
+
+
+def _square(start: Tensor, gets: Tensor, given: Tensor, share: Tensor, weight: Tensor) -> Tensor:
+    """(n, C): sum over features of weight * (start + share * (given - gets))^2."""
+
+    def inner(a: Tensor, b: Tensor) -> Tensor:
+        return (weight * a * b).sum(-1)
+
+    given_start, given_gets = (given * weight) @ start.mT, (given * weight) @ gets.mT
+    cross = given_start - inner(start, gets)[..., None, :]
+    spread = inner(given, given)[..., :, None] - 2 * given_gets + inner(gets, gets)[..., None, :]
+    return inner(start, start)[..., None, :] + share * (2 * cross + share * spread)

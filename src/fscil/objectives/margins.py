@@ -1,0 +1,49 @@
+"""Margins of cosine classifiers, written one way for all: a number that is added to the cosines of the RIVALS of a class.
+
+A positive margin makes the task harder (rivals look closer than they are), a negative one easier. Softmax does not see
+a shift of all logits, so a uniform margin on the rivals is CosFace's margin, taken off the cosine of the true class.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fscil.data.augment import Mixed
+
+
+def uniform_margins(classes: int, margin: float, device: torch.device | None = None) -> Tensor:
+    """(classes, classes): `margin` everywhere but on the diagonal."""
+    return margin * (1 - torch.eye(classes, device=device))
+
+
+def related_margins(weights: Tensor, average: float, alike: float) -> Tensor:
+    """Margins by how alike two classes are, from the class vectors (classes, d): CLOM's.
+
+    A pair as similar as the mean pair gets `average`, a pair of equal vectors `alike`, and the rest what the line
+    through these two says. Row y holds the margins of the rivals of y; the diagonal is 0.
+    """
+    count = len(weights)
+    unit = F.normalize(weights.detach().float(), dim=-1)
+    relation = unit @ unit.T
+    apart = 1 - torch.eye(count, device=weights.device)
+    mean = (relation * apart).sum() / max(1, count * (count - 1))
+    # Where all vectors are the same there is no line; every pair is then an average one.
+    return (average + (alike - average) * (relation - mean) / (1 - mean).clamp(min=1e-6)) * apart
+
+
+def with_margins(logits: Tensor, labels: Tensor, margins: Tensor, scale: float) -> Tensor:
+    """Logits (n, classes) = scale * cosine, with the margins (classes, classes) of each label's rivals."""
+    return logits + scale * margins[labels]
+
+
+def margin_cross_entropy(logits: Tensor, batch: Mixed, margins: Tensor, scale: float, smoothing: float = 0.0) -> Tensor:
+    """Cross-entropy by the shares of a mixed image; each of its two labels has its own rivals."""
+    one = F.cross_entropy(
+        with_margins(logits, batch.labels, margins, scale), batch.labels, label_smoothing=smoothing, reduction="none"
+    )
+    other = F.cross_entropy(
+        with_margins(logits, batch.others, margins, scale), batch.others, label_smoothing=smoothing, reduction="none"
+    )
+    return (batch.share * one + (1 - batch.share) * other).mean()
