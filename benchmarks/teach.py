@@ -193,17 +193,20 @@ def classifiers(world: World) -> None:
 
 @torch.no_grad()
 def sizes(world: World, few: int = 2, many: int = 20) -> None:
-    """Every second class is taught with few images, the others with many; with and without the correction for it."""
+    """Every second class is taught with few images, the others with many, then the other way round."""
     total, images = world.test.shape[:2]
     queries = world.embedding(world.test.flatten(0, 1)).numpy()
     labels = np.repeat(np.arange(total), images)
     rows = []
     for draw in range(DRAWS):
         small, large = (project(world, np.arange(total), draw, count).memories for count in (few, many))
-        mixed = Knowledge(tuple(large[c] if c % 2 else small[c] for c in range(total)), world.embedding.space)
-        for weights in (mixed.prototypes, mixed.weights):
-            right = (queries @ weights.T).argmax(1) == labels
-            rows.append([100 * right[labels % 2 == half].mean() for half in (0, 1)] + [100 * right.mean()])
+        for half in (0, 1):
+            picked = tuple(small[c] if c % 2 == half else large[c] for c in range(total))
+            mixed = Knowledge(picked, world.embedding.space)
+            for weights in (mixed.prototypes, mixed.weights):
+                right = 100 * ((queries @ weights.T).argmax(1) == labels)
+                is_small = labels % 2 == half
+                rows.append([right[is_small].mean(), right[~is_small].mean(), right.mean()])
     print(f"accuracy, percent   classes of {few}   classes of {many}   all")
     for at, name in enumerate(("nearest mean", "corrected")):
         print(f"{name:18s}" + "".join(f"{value:12.1f}" for value in np.mean(rows[at::2], 0)))

@@ -34,6 +34,7 @@ class DataConfig:
     image_size: int = 0  # folder: images are resized to this square; 0: 32
     test_fraction: float = 0.3  # folder without train/test, and digits: share of each class kept for testing
     split_seed: int = 0  # folder without train/test, and digits: seed of that split
+    shots: str = ""  # stored: the project's own draws, the same on every copy of the data; empty: drawn by seed
     session_lists: str = ""  # cifar100: folder with the published session_N.txt; empty: seeded draws
     download: bool = False  # cifar100: fetch the original archive
 

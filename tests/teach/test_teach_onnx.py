@@ -19,6 +19,7 @@ from fscil.teach import ExportReport, Learner, import_onnx
 from fscil.teach import onnx as exporting
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "onnx_predict.py"
+DOCS = EXAMPLE.parents[1] / "docs" / "teach.md"
 QUERIES = [image for character in NOVEL[:10] for image in characters(character, 3, seed=2, test=True)]
 
 
@@ -105,6 +106,7 @@ def test_the_script_without_this_package(exported: tuple[Path, ExportReport], ta
     code = [line for line in EXAMPLE.read_text().splitlines() if line.strip() and not line.startswith('"""')]
     assert len(code) <= 15
     assert "fscil" not in "".join(code)
+    assert EXAMPLE.read_text().split('"""\n\n')[1] in DOCS.read_text(encoding="utf-8")
     paths = []
     for number, character in enumerate(NOVEL[:3]):
         paths.append(tmp_path / f"{number}.png")

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from fscil.config import DataConfig
+from fscil.data import stored_shots
 from fscil.data.dataset import Dataset, ImageSet
 from fscil.data.session import Session
 from fscil.errors import InputError
@@ -48,6 +49,7 @@ class Benchmark:
         self.order = order[: self.base + self.way * self.novel_sessions]
         self.class_names = tuple(dataset.class_names[c] for c in self.order)
         self._dataset, self._config, self._shot_lists = dataset, config, shot_lists
+        self._stored_draws = stored_shots.load(dataset.name) if config.shots == "stored" else []
         self._check_counts()
 
     def draw(self, shots_seed: int) -> Benchmark:
@@ -69,7 +71,7 @@ class Benchmark:
         """Session 0 has all training images of the base classes, a later one `shot` images per class."""
         train, rows, labels = self._dataset.train, [], []
         for label in self.class_range(index):
-            members = np.flatnonzero(train.labels == self.order[label])
+            members = self._members(int(self.order[label]))
             if index > 0:
                 members = self._shots(index, int(self.order[label]), members)
             rows.append(members)
@@ -100,9 +102,19 @@ class Benchmark:
                 digest.update(item)
         return digest.hexdigest()[:16]
 
+    def _members(self, class_id: int) -> np.ndarray:
+        """Rows of a class's training images."""
+        rows = np.flatnonzero(self._dataset.train.labels == class_id)
+        if self._config.shots == "stored":  # an order that every copy of the data has
+            rows = rows[np.argsort([stored_shots.name_of(image) for image in self._dataset.train.images[rows]])]
+        return rows
+
     def _shots(self, index: int, class_id: int, members: np.ndarray) -> np.ndarray:
         if self._shot_lists is not None:
             return np.intersect1d(self._shot_lists[index - 1], members)
+        if self._stored_draws:
+            draw, name = self._stored_draws[self.shots_seed], self._dataset.class_names[class_id]
+            return members[stored_shots.find(draw, name, self._dataset.train.images[members])]
         # Seeded by class, so that a class gets the same shots whatever the order or the way.
         rng = np.random.default_rng([self.shots_seed, class_id])
         return np.sort(rng.choice(members, self.shot, replace=False))
@@ -111,6 +123,7 @@ class Benchmark:
         dataset, lists = self._dataset, self._shot_lists
         if self.shots_seed < 0:
             raise InputError(f"The seed of the shots is {self.shots_seed}; give a whole number from 0.")
+        self._check_stored()
         if lists is not None and len(lists) < self.novel_sessions:
             raise InputError(f"There are {len(lists)} session lists for {self.novel_sessions} sessions; give one each.")
         for label, class_id in enumerate(self.order[self.base :], start=self.base):
@@ -128,6 +141,23 @@ class Benchmark:
                     f"Class '{dataset.class_names[class_id]}' of {self.name} has {have} training images, fewer than "
                     f"the {self.shot} shots; add images, drop the class or lower data.shot."
                 )
+
+    def _check_stored(self) -> None:
+        if self._config.shots not in ("", "stored"):
+            raise InputError(f"data.shots must be empty or 'stored'; got '{self._config.shots}'.")
+        if not self._stored_draws:
+            return
+        if self.shots_seed >= len(self._stored_draws):
+            raise InputError(
+                f"There are {len(self._stored_draws)} stored draws of shots; lower --seeds, or leave data.shots empty."
+            )
+        wanted = [self._dataset.class_names[c] for c in self.order[self.base :]]
+        sizes = {len(self._stored_draws[self.shots_seed].get(name, ())) for name in wanted}
+        if sizes != {self.shot}:
+            raise InputError(
+                f"The stored shots of {self.name} do not have {self.shot} images of each novel class; "
+                f"set data.base, data.shot and data.order_seed as its recipe does, or leave data.shots empty."
+            )
 
 
 def _count_sessions(dataset: Dataset, config: DataConfig) -> int:

@@ -1,0 +1,84 @@
+"""What CEC and LIMIT have in common: class means, and an attention layer that adapts them to every query.
+
+The network stays as base training left it. The layer is meta-trained on features of the base session; from then on a
+session adds the means of its classes and nothing else changes.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fscil.data.session import Session, View
+from fscil.errors import InputError
+from fscil.methods.attention import PrototypeAttention
+from fscil.methods.base import Method, class_means, features
+from fscil.methods.episodes import halving, tokens
+
+
+@dataclass
+class AttendedPrototypes(Method):
+    steps: int = 500  # of meta-training; 0: the layer stays as it starts
+    lr: float = 0.02  # of meta-training, halved after every fifth of the steps
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    scale: float = 16.0  # logits are scale * score
+    zero_start: bool = True  # the layer adds nothing at first (False: random, as in the official code)
+
+    @abstractmethod
+    def episodes(self, session: Session, generator: torch.Generator) -> Callable[[], Tensor]:
+        """What gives the loss of one episode after another."""
+
+    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
+        super().start(seed=seed, depth=depth, device=device)
+        if self.steps < 0 or self.lr < 0 or self.scale <= 0:
+            raise InputError(f"options.{self.name}: steps and lr must not be negative, and scale must be positive.")
+
+    def fit_base(self, session: Session) -> None:
+        final = features(session).final
+        self.prototypes_ = class_means(final, session.labels, session.classes)
+        # Built on the CPU and moved, so that the start does not depend on the device.
+        start = torch.Generator().manual_seed(self.seed_)
+        self.attention_ = PrototypeAttention(final.shape[1], start, self.zero_start).to(final.device)
+        self._meta_train(self.episodes(session, torch.Generator(final.device).manual_seed(self.seed_)))
+
+    def fit_novel(self, session: Session) -> None:
+        new = class_means(features(session).final, session.labels, session.classes)
+        self.prototypes_ = torch.cat([self.prototypes_, new])
+
+    def scores(self, view: View) -> Tensor:
+        return self.attention_.scores(tokens(self.prototypes_), tokens(view.final))
+
+    def state_dict(self) -> dict[str, Any]:
+        state = super().state_dict()
+        if "attention_" in state:
+            state["attention_"] = {name: value.clone() for name, value in self.attention_.state_dict().items()}
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict({name: value for name, value in state.items() if name != "attention_"})
+        if "attention_" in state:
+            empty = PrototypeAttention(self.prototypes_.shape[1], torch.Generator())
+            empty.load_state_dict(state["attention_"])
+            self.attention_ = empty.to(self.prototypes_.device).requires_grad_(False)
+
+    def _meta_train(self, episode: Callable[[], Tensor]) -> None:
+        optimizer = torch.optim.SGD(
+            self.attention_.parameters(),
+            lr=self.lr,
+            momentum=self.momentum,
+            weight_decay=self.weight_decay,
+            nesterov=self.momentum > 0,
+        )
+        schedule = halving(optimizer, self.steps)
+        for _ in range(self.steps):
+            optimizer.zero_grad(set_to_none=True)
+            episode().backward()
+            optimizer.step()
+            schedule.step()
+        self.attention_.requires_grad_(False)

@@ -1,0 +1,83 @@
+"""CEC: prototypes and query attend to each other; the layer learns on episodes with turned images as new classes.
+
+Zhang et al., Few-Shot Incremental Learning with Continually Evolved Classifiers, CVPR 2021.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fscil.data.session import Session
+from fscil.errors import InputError
+from fscil.features import extract
+from fscil.methods.attended import AttendedPrototypes
+from fscil.methods.base import features
+from fscil.methods.episodes import ClassRows, some_classes, tokens
+
+
+@dataclass
+class CEC(AttendedPrototypes):
+    """Class means adapted to each query by attention, meta-trained with turned base classes as new ones."""
+
+    name: ClassVar[str] = "cec"
+    title: ClassVar[str] = "CEC"
+    paper: ClassVar[str] = "Zhang et al., CVPR 2021"
+    needs: ClassVar[frozenset[str]] = frozenset({"images", "backbone"})
+
+    way: int = 15  # base classes of an episode, each of which comes a second time turned
+    shot: int = 1  # images that make a class's prototype in an episode
+    query: int = 15  # images of a class to tell apart in an episode
+    turn: bool = True  # new classes are turned base classes (False: as many other base classes; needs no pixels)
+    turned_images: int = 100  # images of each class to turn, at most; 0: all
+
+    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
+        super().start(seed=seed, depth=depth, device=device)
+        if min(self.way, self.shot, self.query) < 1 or self.turned_images < 0:
+            raise InputError("options.cec: way, shot and query must be at least 1, and turned_images not negative.")
+
+    def episodes(self, session: Session, generator: torch.Generator) -> Callable[[], Tensor]:
+        rows = ClassRows(session.labels, session.classes)
+        if self.turn:
+            count = min(self.turned_images or int(rows.sizes.max()), int(rows.sizes.max()))
+            chosen = rows.draw(torch.arange(len(rows), device=session.labels.device), count, generator)
+            by_turn = self._turned(session, chosen.flatten())
+            rows = ClassRows(session.labels[chosen.flatten()], session.classes)
+        else:
+            by_turn = tokens(features(session).final)[None]
+
+        def episode() -> Tensor:
+            pictures = self._draw(by_turn, rows, generator)
+            ways, _, dim = pictures.shape
+            support, queries = pictures.split([self.shot, self.query], 1)
+            labels = torch.arange(ways, device=pictures.device).repeat_interleave(self.query)
+            cosines, _ = self.attention_(tokens(support.mean(1)), queries.reshape(-1, dim))
+            return F.cross_entropy(self.scale * cosines, labels)
+
+        return episode
+
+    def _draw(self, by_turn: Tensor, rows: ClassRows, generator: torch.Generator) -> Tensor:
+        """(classes, shot + query, d): `way` classes as they are, then the new ones."""
+        count = self.shot + self.query
+        classes = some_classes(len(rows), self.way if self.turn else 2 * self.way, generator)
+        drawn = rows.draw(classes, count, generator)
+        if not self.turn:
+            return by_turn[0, drawn]
+        turns = torch.randint(1, 4, (len(classes), 1), generator=generator, device=drawn.device)
+        return torch.cat([by_turn[0, drawn], by_turn[turns, drawn]])
+
+    def _turned(self, session: Session, chosen: Tensor) -> Tensor:
+        """(4, n, d): features of the chosen images after 0 to 3 quarter turns."""
+        if session.images is None or session.network is None:
+            raise InputError(
+                "CEC turns images to make new classes and has no images or no network here; set options.cec.turn=false."
+            )
+        final, backbone = features(session).final, session.network.backbone
+        pictures = session.images[chosen]
+        turned = [extract(backbone, torch.rot90(pictures, turns, (1, 2))).final.to(final) for turns in (1, 2, 3)]
+        return tokens(torch.stack([final[chosen], *turned]))

@@ -1,0 +1,34 @@
+"""Features of images in fixed transforms (turned, colours shifted), for methods that ask about an image in all of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils.weak import WeakTensorKeyDictionary
+
+from fscil.data.fantasy import Transform, transformed
+from fscil.data.session import View
+from fscil.errors import InputError
+from fscil.features import extract
+
+
+class FantasyViews:
+    """Runs the frozen network on transformed pixels. What was run once is kept as long as the pixels are."""
+
+    def __init__(self) -> None:
+        self.network: Any = None  # the frozen classifier; every session brings it
+        self._known = WeakTensorKeyDictionary()
+
+    def __call__(self, view: View, pixels: Tensor | None, transforms: tuple[Transform, ...]) -> Tensor:
+        """(transforms, n, d); the first transform is the identity, whose features are there already."""
+        if len(transforms) == 1:
+            return view.final[None]
+        if pixels is None or self.network is None:
+            raise InputError("Features of turned images need the pixels and the network, which are not at hand here.")
+        known = self._known.setdefault(pixels, {})
+        for transform in transforms[1:]:
+            if transform not in known:
+                known[transform] = extract(self.network.backbone, transformed(pixels, transform)).final
+        return torch.stack([view.final, *[known[transform].to(view.final) for transform in transforms[1:]]])

@@ -1,0 +1,79 @@
+"""LIMIT: the layer learns on fake incremental tasks, in which single images replace some of the class means.
+
+Zhou et al., Few-Shot Class-Incremental Learning by Sampling Multi-Phase Tasks, TPAMI 2022.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fscil.data.session import Session, View
+from fscil.errors import InputError
+from fscil.methods.attended import AttendedPrototypes
+from fscil.methods.base import features
+from fscil.methods.episodes import ClassRows, some_classes, tokens
+
+
+@dataclass
+class LIMIT(AttendedPrototypes):
+    """Class means calibrated by attention, meta-trained on tasks in which few-shot prototypes replace some of them."""
+
+    name: ClassVar[str] = "limit"
+    title: ClassVar[str] = "LIMIT"
+    paper: ClassVar[str] = "Zhou et al., TPAMI 2022"
+
+    queries: int = 128  # images of a step, of all base classes
+    tasks: int = 4  # fake tasks of a step (official: 32, all alike)
+    way: int = 16  # classes of a task that play new ones; at most half of the base classes
+    shot: int = 1  # images that make the prototype of such a class
+    own_classes: bool = True  # every task draws its own classes (False: one draw for all, as in the official code)
+    chain_queries: bool = False  # a task gets the query as the task before left it (True: the official code)
+    unit_query: bool = True  # scores are cosines (False: the query keeps its length; official on mini and CUB)
+
+    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
+        super().start(seed=seed, depth=depth, device=device)
+        if min(self.queries, self.tasks, self.way, self.shot) < 1:
+            raise InputError("options.limit: queries, tasks, way and shot must be at least 1.")
+
+    def episodes(self, session: Session, generator: torch.Generator) -> Callable[[], Tensor]:
+        final = tokens(features(session).final)
+        means = tokens(self.prototypes_)
+        rows = ClassRows(session.labels, session.classes)
+
+        def episode() -> Tensor:
+            classifiers = torch.stack(self._classifiers(final, means, rows, generator))
+            chosen = torch.randint(len(final), (self.queries,), generator=generator, device=final.device)
+            logits = self.scale * self._task_scores(classifiers, final[chosen])
+            labels = session.labels[chosen].repeat(len(classifiers))
+            return F.cross_entropy(logits.flatten(0, 1), labels)
+
+        return episode
+
+    def scores(self, view: View) -> Tensor:
+        return self.attention_.scores(tokens(self.prototypes_), tokens(view.final), self.unit_query)
+
+    def _classifiers(self, final: Tensor, means: Tensor, rows: ClassRows, generator: torch.Generator) -> list[Tensor]:
+        """One classifier per task: the class means, some of them replaced by few-shot prototypes."""
+        made: list[Tensor] = []
+        for _ in range(self.tasks if self.own_classes else 1):
+            classes = some_classes(len(rows), max(1, min(self.way, len(rows) // 2)), generator)
+            few = tokens(final[rows.draw(classes, self.shot, generator)].mean(1))
+            made.append(means.index_copy(0, classes, few))
+        return made if self.own_classes else made * self.tasks
+
+    def _task_scores(self, classifiers: Tensor, queries: Tensor) -> Tensor:
+        """(tasks, n, classes)."""
+        if not self.chain_queries:
+            spread = queries.expand(len(classifiers), *queries.shape)
+            return self.attention_(classifiers, spread, self.unit_query)[0]
+        scores = []
+        for classifier in classifiers:
+            score, queries = self.attention_(classifier, queries, self.unit_query)
+            scores.append(score)
+        return torch.stack(scores)

@@ -1,0 +1,170 @@
+"""NC-FSCIL: class vectors fixed for ever as a simplex frame; a small neck learns to put features on them.
+
+Yang et al., Neural Collapse Inspired Feature-Classifier Alignment for Few-Shot Class-Incremental Learning, ICLR 2023.
+The backbone is frozen; what is remembered of a class is the mean of its features. A network that was trained with the
+frame (train.head=etf) brings its neck and frame along; for any other, both are made here, from the base features.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fscil.backbones.etf import DIM, EtfHead, Neck, simplex_frame
+from fscil.data.session import Session, View
+from fscil.errors import InputError
+from fscil.methods.base import Method, features, mean_features
+
+Batch = tuple[Tensor, Tensor]  # features (n, d), labels (n,)
+
+WEIGHT = 10.0  # of the loss, as in base training
+
+
+@dataclass
+class NcFscil(Method):
+    name: ClassVar[str] = "nc_fscil"
+    title: ClassVar[str] = "NC-FSCIL"
+    paper: ClassVar[str] = "Yang et al., ICLR 2023"
+    needs: ClassVar[frozenset[str]] = frozenset({"backbone"})
+    differences: ClassVar[str] = "the last epoch is kept, not the best on the test set"
+
+    steps: tuple[int, ...] = (50, 75, 100, 120, 140, 160, 200, 200)  # updates in sessions 1, 2, ...; the last goes on
+    lr: float = 0.25
+    momentum: float = 0.9
+    weight_decay: float = 5e-4
+    batch: int = 64
+    copies: int = 1  # how often the mean of an earlier new class is rehearsed; 0: as often as sessions have passed
+    rescale: bool = True  # classes that are rare in a batch count for more
+    mixup: float = 0.75  # probability that a batch mixes the neck's outputs in pairs
+    vertices: int = 200  # classes to reserve room for, where the network has no frame; more must not come
+    base_steps: int = 300  # updates of a neck made here, on the base features
+    base_batch: int = 512
+
+    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
+        super().start(seed=seed, depth=depth, device=device)
+        if not self.steps or min(self.steps) < 1:
+            raise InputError("options.nc_fscil.steps must name at least one number of updates, each above 0.")
+        if not 2 <= self.vertices <= DIM:
+            raise InputError(f"options.nc_fscil.vertices must lie between 2 and {DIM}; got {self.vertices}.")
+
+    def fit_base(self, session: Session) -> None:
+        x = features(session).final
+        self.base_ = len(session.classes)
+        self.means_ = mean_features(x, session.labels, session.classes)
+        head = getattr(session.network, "head", None)
+        if isinstance(head, EtfHead):
+            self.neck_ = copy.deepcopy(head.neck).float().requires_grad_()
+            # Where turned classes have vertices too, those of classes to come stand behind them.
+            self.frame_ = torch.cat([head.weight[: self.base_], head.weight[head.classes :]]).clone()
+            return
+        self._check_room(self.base_, self.vertices)
+        start = torch.Generator().manual_seed(self.seed_)
+        self.frame_ = simplex_frame(self.vertices, DIM, start).to(x.device)
+        self.neck_ = _fresh_neck(x.shape[1], self.seed_).to(x.device)
+        self._train(_batches(x, session.labels, self.base_batch, self._generator(0)), self.base_steps, 0)
+
+    def fit_novel(self, session: Session) -> None:
+        self._check_room(session.classes.stop, len(self.frame_))
+        x = features(session).final
+        earlier = torch.arange(self.base_, len(self.means_), device=x.device)
+        rehearsed = earlier.repeat(self.copies or session.index)
+        base = torch.arange(self.base_, device=x.device)
+        inputs = torch.cat([x, self.means_[rehearsed], self.means_[base]])
+        labels = torch.cat([session.labels, rehearsed, base])
+        generator = self._generator(session.index)
+        steps = self.steps[min(session.index, len(self.steps)) - 1]
+        self._train(_batches(inputs, labels, self.batch, generator), steps, session.index)
+        self.means_ = torch.cat([self.means_, mean_features(x, session.labels, session.classes)])
+
+    @torch.no_grad()
+    def scores(self, view: View) -> Tensor:
+        return F.normalize(self.neck_(view.final), dim=-1) @ self.frame_[: len(self.means_)].T
+
+    def state_dict(self) -> dict[str, Any]:
+        state = super().state_dict()
+        if "neck_" in state:
+            state["neck_"] = {name: value.clone() for name, value in self.neck_.state_dict().items()}
+        return state
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict({name: value for name, value in state.items() if name != "neck_"})
+        if "neck_" in state:
+            self.neck_ = _fresh_neck(self.means_.shape[1], 0).to(self.means_.device)
+            self.neck_.load_state_dict(state["neck_"])
+
+    def _train(self, batches: Callable[[], Batch], steps: int, session: int) -> None:
+        optimizer = torch.optim.SGD(
+            self.neck_.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
+        )
+        generator = self._generator(session + 1_000)
+        for step in range(steps):
+            optimizer.param_groups[0]["lr"] = self.lr * pace(step, steps)
+            inputs, labels = batches()
+            optimizer.zero_grad(set_to_none=True)
+            self._loss(self.neck_(inputs), labels, generator).backward()
+            optimizer.step()
+
+    def _loss(self, outputs: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
+        weights = rarity(labels, len(self.frame_)) if self.rescale else torch.ones_like(labels, dtype=outputs.dtype)
+        order = torch.rand(len(labels), generator=generator, device=labels.device).argsort()
+        mixing = torch.rand((), generator=generator, device=labels.device) < self.mixup
+        # Unmixed, a sample is its own partner, and the mean of the two losses is the loss.
+        partner = torch.where(mixing, order, torch.arange(len(labels), device=labels.device))
+        unit = F.normalize((outputs + outputs[partner]) / 2, dim=-1)
+        return (self._pull(unit, labels, weights) + self._pull(unit, labels[partner], weights[partner])) / 2
+
+    def _pull(self, unit: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
+        """5 * mean of (u . r e - r)^2, with r^2 as weights."""
+        return WEIGHT / 2 * (weights * ((unit * self.frame_[labels]).sum(1) - 1).square()).mean()
+
+    def _generator(self, number: int) -> torch.Generator:
+        return torch.Generator(device=self.means_.device).manual_seed(self.seed_ * 1_000_003 + number)
+
+    def _check_room(self, classes: int, vertices: int) -> None:
+        if classes > vertices:
+            raise InputError(
+                f"NC-FSCIL reserved room for {vertices} classes and is shown {classes}; set options.nc_fscil.vertices "
+                f"(or train.vertices, where the network has the frame) to all classes that will ever come."
+            )
+
+
+def pace(step: int, steps: int) -> float:
+    """Factor of the learning rate: 5 updates of warm-up, a cosine down to 0.01, and 0.001 for the last 5."""
+    if step >= steps - 5 and steps > 10:
+        return 0.001
+    falling = 0.01 + 0.99 * (1 + math.cos(math.pi * step / max(1, steps))) / 2
+    return falling * min(1.0, 0.1 + 0.9 * step / 5)
+
+
+def rarity(labels: Tensor, classes: int) -> Tensor:
+    """r^2 of each sample: the mean number of samples per class in the batch, over that of its own class."""
+    counts = torch.bincount(labels, minlength=classes)
+    return len(labels) / (counts > 0).sum() / counts[labels]
+
+
+def _batches(x: Tensor, labels: Tensor, size: int, generator: torch.Generator) -> Callable[[], Batch]:
+    """Batches of one size, shuffled anew when what is left is too little for another."""
+    size = min(size, len(labels))
+    left = torch.empty(0, dtype=torch.int64, device=x.device)
+
+    def batch() -> Batch:
+        nonlocal left
+        if len(left) < size:
+            left = torch.rand(len(labels), generator=generator, device=x.device).argsort()
+        rows, left = left[:size], left[size:]
+        return x[rows], labels[rows]
+
+    return batch
+
+
+def _fresh_neck(inputs: int, seed: int) -> Neck:
+    with torch.random.fork_rng(devices=[]):  # torch's layers take their start from the global generator
+        torch.manual_seed(seed)
+        return Neck(inputs, DIM)

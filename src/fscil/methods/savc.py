@@ -1,0 +1,70 @@
+"""SAVC: one prototype per class and fixed transform of its images; an image is asked about in every transform.
+
+Song et al., Learning with Fantasy: Semantic-Aware Virtual Contrastive Constraint for FSCIL, CVPR 2023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fscil.data.fantasy import FANTASIES, fantasies
+from fscil.data.session import Session, View
+from fscil.methods.base import Method, class_means, features
+from fscil.methods.fantasy_views import FantasyViews
+
+
+@dataclass
+class Savc(Method):
+    name: ClassVar[str] = "savc"
+    title: ClassVar[str] = "SAVC"
+    paper: ClassVar[str] = "Song et al., CVPR 2023"
+    needs: ClassVar[frozenset[str]] = frozenset({"images", "backbone"})
+    differences: ClassVar[str] = (
+        "the last epoch is kept, not the best on the test set; one small crop and one random transform a step, not all"
+    )
+
+    fantasies: int = 0  # transforms of every class: 1, 2, 4 or 12; 0: as many as base training had, 2 where it had none
+
+    def __post_init__(self) -> None:
+        self._views = FantasyViews()
+
+    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
+        super().start(seed=seed, depth=depth, device=device)
+        if self.fantasies:
+            fantasies(self.fantasies, "options.savc.fantasies")
+
+    def fit_base(self, session: Session) -> None:
+        self.count_ = self._count(session)
+        self.prototypes_ = self._means(session)  # (transforms, classes, d)
+
+    def fit_novel(self, session: Session) -> None:
+        self.prototypes_ = torch.cat([self.prototypes_, self._means(session)], 1)
+
+    def scores(self, view: View) -> Tensor:
+        return self._cosines(self._views(view, view.images, FANTASIES[self.count_])).mean(0)
+
+    def variants(self) -> dict[str, Callable[[View], Tensor]]:
+        return {"without transforms": lambda view: self._cosines(view.final[None])[0]}
+
+    def _cosines(self, views: Tensor) -> Tensor:
+        """(transforms, n, classes seen)."""
+        return F.normalize(views, dim=-1) @ self.prototypes_[: len(views)].mT
+
+    def _count(self, session: Session) -> int:
+        if self.fantasies:
+            return self.fantasies
+        if session.network is None or session.images is None:
+            return 1  # features alone: the plain class means
+        rows = session.extras.get("fantasy.weight")
+        return 2 if rows is None else 1 + len(rows) // len(session.classes)
+
+    def _means(self, session: Session) -> Tensor:
+        self._views.network = session.network
+        views = self._views(features(session), session.images, FANTASIES[self.count_])
+        return torch.stack([class_means(x, session.labels, session.classes) for x in views])

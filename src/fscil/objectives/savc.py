@@ -1,0 +1,113 @@
+"""SAVC's base training (Song et al., CVPR 2023): virtual classes and a contrast that pulls the views of a class together.
+
+Every class is multiplied by fixed transforms of its images ("fantasies"): the network tells (class, transform) pairs
+apart, and a momentum copy of it gives keys that features of other crops of the same pair must be near to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fscil.backbones import CosineHead
+from fscil.data.augment import Mixed
+from fscil.data.fantasy import expand, fantasies, select
+from fscil.errors import InputError
+from fscil.objectives.base import Objective, Setting
+from fscil.objectives.contrast import LabelledQueue, contrast
+from fscil.objectives.cross_entropy import mixed_cross_entropy
+from fscil.objectives.momentum import MomentumCopy
+
+
+@dataclass(frozen=True)
+class SavcOptions:
+    fantasies: int = 2  # transforms of every class, the identity included: 1, 2, 4 or 12
+    every: bool = False  # every view in every transform, as published (False: each image in one of them, at random)
+    small_views: int = 1  # small crops of an image in a step (published: 4)
+    small_from: float = 0.2  # smallest share of the image's area that a small crop keeps
+    small_to: float = 0.7  # and the largest
+    width: int = 32  # of the space that the contrast works in
+    momentum: float = 0.995  # of the key encoder
+    temperature: float = 0.07
+    queue: int = 8192  # keys that are remembered
+    weight_query: float = 0.2  # of the contrast of whole views
+    weight_small: float = 0.8  # of the contrast of small crops
+
+
+class Savc(Objective):
+    Options = SavcOptions
+    views = 3  # to classify and ask with, for the keys, and to take small crops from
+
+    def __init__(self, options: Any, setting: Setting) -> None:
+        super().__init__(options, setting)
+        self.transforms = fantasies(options.fantasies, "train.objective_options.fantasies")
+        if setting.outputs != setting.classes:
+            raise InputError("train.objective=savc makes turned classes itself; set train.augment.turn to 0.")
+        if not 0 < options.small_from <= options.small_to <= 1:
+            raise InputError("train.objective_options.small_from and small_to must be shares of the area, in order.")
+        if options.queue < 1 or options.temperature <= 0 or not 0 <= options.momentum < 1:
+            raise InputError("train.objective=savc needs queue >= 1, temperature > 0 and momentum from 0 to below 1.")
+        extra = (len(self.transforms) - 1) * setting.classes
+        self.fantasy = CosineHead(setting.dim, extra, setting.scale)  # the network's own head has the plain classes
+        self.projection = nn.Sequential(
+            nn.Linear(setting.dim, setting.dim), nn.ReLU(), nn.Linear(setting.dim, options.width, bias=False)
+        )
+        self.key_backbone, self.key_projection = MomentumCopy(options.momentum), MomentumCopy(options.momentum)
+        self.queue = LabelledQueue(options.queue, options.width)
+
+    def forward(self, classifier: nn.Module, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
+        o, first = self.options, views[0]
+        # All views of an image are in the same transform: its own key must be of its own joint class.
+        choice = torch.randint(len(self.transforms), first.labels.shape, device=first.labels.device)
+        batch = self._fantasise(first, choice)
+        features = classifier.backbone(batch.images)
+        plain = classifier.head(features)
+        loss = mixed_cross_entropy(torch.cat([plain, self.fantasy(features)], 1), batch, self.setting.label_smoothing)
+        key_images = self._fantasise(views[1], choice).images
+        keys = self._unit(self.key_projection(self.projection, self.key_backbone(classifier.backbone, key_images)))
+        past, past_labels = self.queue.keys.clone(), self.queue.labels.clone()  # as they were before this step
+
+        def against_keys(features: Tensor) -> Tensor:
+            queries = self._unit(self.projection(features))
+            with torch.autocast(queries.device.type, enabled=False):
+                losses = contrast(queries, keys, batch.labels, past, past_labels, o.temperature)
+            return (batch.share * losses).mean()  # of a mixed image, what belongs to its first label
+
+        loss = loss + o.weight_query * against_keys(features)
+        for _ in range(o.small_views):
+            crop = small_crops(self._fantasise(views[2], choice).images, o.small_from, o.small_to)
+            loss = loss + o.weight_small / o.small_views * against_keys(classifier.backbone(crop))
+        self.queue.enqueue(keys, batch.labels)
+        return loss, plain[:: len(self.transforms)] if o.every else plain
+
+    def after_step(self, classifier: nn.Module) -> None:
+        self.key_backbone.follow(classifier.backbone)  # type: ignore[arg-type]
+        self.key_projection.follow(self.projection)
+
+    def _fantasise(self, view: Mixed, choice: Tensor) -> Mixed:
+        count = self.setting.classes
+        if not self.options.every:
+            images = select(view.images, self.transforms, choice)
+            return Mixed(images, view.labels + count * choice, view.others + count * choice, view.share)
+        images, labels = expand(view.images, view.labels, self.transforms, count)
+        _, others = expand(view.images, view.others, self.transforms, count)
+        return Mixed(images, labels, others, view.share.repeat_interleave(len(self.transforms)))
+
+    def _unit(self, x: Tensor) -> Tensor:
+        return F.normalize(x.float(), dim=-1)
+
+
+def small_crops(images: Tensor, smallest: float, largest: float) -> Tensor:
+    """A square crop of each image (n, 3, h, w), of a random share of its area, brought back to the full size."""
+    area = smallest + (largest - smallest) * torch.rand(len(images), 1, device=images.device)
+    side = area.sqrt()
+    shift = (2 * torch.rand(len(images), 2, device=images.device) - 1) * (1 - side)
+    zero = torch.zeros_like(side)
+    rows = [torch.cat([side, zero, shift[:, :1]], 1), torch.cat([zero, side, shift[:, 1:]], 1)]
+    grid = F.affine_grid(torch.stack(rows, 1), list(images.shape), align_corners=False)
+    return F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
