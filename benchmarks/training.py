@@ -1,58 +1,95 @@
-"""Images per second of base training, eager against compiled, in one run.
+"""Images per second of base training, plain against compiled against recorded, in one run.
 
-    python benchmarks/training.py [RECIPE] [--set key=value ...]
+    python benchmarks/training.py [RECIPE] [--set key=value ...] [--teachers N] [--seconds S]
 
-Counts the floating-point operations of a step and says what share of the device's rate they are. The compiled step is
-compared with the eager one measured in the same process, because absolute times differ between machines and days.
+Counts the floating-point operations of a step and says what share of the device's rate they are, and what share of
+the step the augmentation takes. Every mode is compared with the eager one of the same process, because absolute times
+differ between machines and days. Teachers are networks of the recipe `cifar100_teacher` with random weights: they cost
+what trained ones cost. Prints rows for RESULTS.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
 import time
+from pathlib import Path
 
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from fscil import config as configs
-from fscil.backbones import ViT
-from fscil.config import Config
+from fscil.backbones import build_backbone
+from fscil.config import Config, to_dict
 from fscil.data.session import Session
 from fscil.hardware import describe, make_fabric
+from fscil.training.checkpoint import Classifier, save_classifier
 from fscil.training.loop import Trainer
 
+MODES = {
+    "eager": ["train.compile=off", "train.graph=off"],
+    "compiled": ["train.compile=on", "train.graph=off"],
+    "recorded": ["train.compile=on", "train.graph=on"],
+}
 
-def measure(config: Config, session: Session, seconds: float) -> float:
-    """Images per second, warm-up (and compilation) excluded."""
+
+def measure(config: Config, session: Session, seconds: float) -> tuple[float, float]:
+    """Images per second, and the augmentation's share of a step; warm-up (and compilation) excluded."""
     fabric = make_fabric(config)
     fabric.launch()
+    if fabric.device.type == "cuda":
+        torch.set_float32_matmul_precision("high")  # as in training
     trainer = Trainer(fabric, session, config)
     for step in range(10):
         trainer.step(step)
-    _wait(fabric.device)
+    count = [10]
+
+    def step() -> None:
+        trainer.step(count[0])
+        count[0] += 1
+
+    def augment() -> None:
+        trainer.augment(trainer.batches.images[trainer.rows], trainer.batches.labels[trainer.rows], 1)
+
+    whole, part = seconds_of(step, fabric.device, seconds), seconds_of(augment, fabric.device, seconds / 4)
+    return trainer.batches.batch_size / whole, part / whole
+
+
+def seconds_of(action: object, device: torch.device, seconds: float) -> float:
+    """Mean duration of a call, the device's work included."""
+    assert callable(action)
+    _wait(device)
     started, done = time.perf_counter(), 0
     while time.perf_counter() - started < seconds:
         for _ in range(10):
-            trainer.step(10 + done)
-            done += 1
-        _wait(fabric.device)
-    return done * trainer.batches.batch_size / (time.perf_counter() - started)
+            action()
+        done += 10
+        _wait(device)
+    return (time.perf_counter() - started) / done
 
 
 def matmul_rate(device: torch.device, dtype: torch.dtype) -> float:
     """Operations per second of a large matrix product: the ceiling that is compared with."""
     size = 8192 if device.type == "cuda" else 1024
     a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
-    for _ in range(3):
-        a @ b
-    _wait(device)
-    started, count = time.perf_counter(), 0
-    while time.perf_counter() - started < 1:
-        for _ in range(10):
-            a @ b
-        _wait(device)
-        count += 10
-    return count * 2 * size**3 / (time.perf_counter() - started)
+    return 2 * size**3 / seconds_of(lambda: a @ b, device, 1)
+
+
+def flops(network: torch.nn.Module, images: torch.Tensor) -> int:
+    with FlopCounterMode(display=False) as counter:
+        network(images)
+    return counter.get_total_flops()
+
+
+def random_teachers(count: int, classes: int, folder: Path) -> str:
+    config = configs.load("cifar100_teacher")
+    paths = []
+    for number in range(count):
+        path = folder / f"teacher-{number}.safetensors"
+        classifier = Classifier(config.backbone, config.train, classes)
+        save_classifier(path, classifier, {"config": to_dict(config), "outputs": classes, "classes": classes})
+        paths.append(str(path))
+    return ",".join(paths)
 
 
 def _wait(device: torch.device) -> None:
@@ -61,29 +98,41 @@ def _wait(device: torch.device) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("recipe", nargs="?", default="glyphs")
     parser.add_argument("--set", dest="overrides", action="append", default=[])
+    parser.add_argument("--teachers", type=int, default=0)
+    parser.add_argument("--modes", default="")
     parser.add_argument("--seconds", type=float, default=5)
     arguments = parser.parse_args()
-    config = configs.load(arguments.recipe, arguments.overrides)
-    side, classes = config.backbone.image_size, config.data.base
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randint(0, 256, (classes * 100, side, side, 3), dtype=torch.uint8, generator=generator)
-    session = Session(0, range(classes), images, torch.arange(classes).repeat(100))
-    with FlopCounterMode(display=False) as counter:
-        ViT(config.backbone)(images[:1])
-    per_image = 3 * counter.get_total_flops()  # backward costs twice the forward pass
-    device = make_fabric(config).device
-    ceiling = matmul_rate(device, torch.bfloat16 if device.type == "cuda" else torch.float32)
-    print(f"{describe(device)['name']}, {config.recipe}: {per_image / 1e9:.3f} GFLOP per image")
-    rates = {}
-    for mode in ("off", "on") if device.type == "cuda" else ("off",):
-        changed = configs.load(arguments.recipe, [*arguments.overrides, f"train.compile={mode}"])
-        rates[mode] = measure(changed, session, arguments.seconds)
-        share = rates[mode] * per_image / ceiling
-        ratio = f", {rates[mode] / rates['off']:.2f} x eager" if mode == "on" else ""
-        print(f"compile {mode}: {rates[mode]:,.0f} images/s, {share:.1%} of {ceiling / 1e12:.2f} TFLOP/s{ratio}")
+    with tempfile.TemporaryDirectory() as folder:
+        plain = configs.load(arguments.recipe, arguments.overrides)
+        side, classes = plain.backbone.image_size, plain.data.base
+        teachers = random_teachers(arguments.teachers, classes, Path(folder))
+        overrides = [*arguments.overrides, f'train.teacher="{teachers}"']
+        generator = torch.Generator().manual_seed(0)
+        images = torch.randint(0, 256, (classes * 100, side, side, 3), dtype=torch.uint8, generator=generator)
+        session = Session(0, range(classes), images, torch.arange(classes).repeat(100))
+        # Backward costs twice the forward pass; a teacher only looks.
+        per_image = 3 * flops(build_backbone(plain.backbone), images[:1])
+        if arguments.teachers:
+            teacher = build_backbone(configs.load("cifar100_teacher").backbone).eval()
+            per_image += arguments.teachers * flops(teacher, images[:1])
+        device = make_fabric(plain).device
+        ceiling = matmul_rate(device, torch.bfloat16 if device.type == "cuda" else torch.float32)
+        print(
+            f"{describe(device)['name']}, {plain.recipe}, {arguments.teachers} teachers, batch {plain.train.batch_size}"
+        )
+        print(f"{per_image / 1e9:.3f} GFLOP per image; the device multiplies matrices at {ceiling / 1e12:.2f} TFLOP/s")
+        print("| step | images/s | ratio | share of the matrix rate | augmentation |\n|---|---|---|---|---|")
+        chosen = arguments.modes.split(",") if arguments.modes else list(MODES) if device.type == "cuda" else ["eager"]
+        first = 0.0
+        for mode in chosen:
+            config = configs.load(arguments.recipe, [*overrides, *MODES[mode]])
+            rate, share = measure(config, session, arguments.seconds)
+            first = first or rate
+            used = rate * per_image / ceiling
+            print(f"| {mode} | {rate:,.0f} | {rate / first:.2f} | {used:.1%} | {share:.1%} |", flush=True)
 
 
 if __name__ == "__main__":
