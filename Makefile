@@ -3,10 +3,13 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint clean
+.PHONY: run serve test lint clean
 
 run: $(VENV)/.installed
 	$(BIN)/fscil run --resume
+
+serve: $(VENV)/.installed-web
+	$(BIN)/fscil serve --demo --open
 
 test: $(VENV)/.installed-dev lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
@@ -20,6 +23,10 @@ $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -e .
+	touch $@
+
+$(VENV)/.installed-web: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet -e '.[web,onnx]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

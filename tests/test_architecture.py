@@ -14,9 +14,9 @@ SOURCE = Path(fscil.__file__).parent
 # Leaves may be imported from everywhere; they import only from leaves before them.
 LEAVES = ["errors", "storage", "config", "matrix", "palette", "progress", "hardware"]
 FLOW = ["data", "backbones", "objectives", "training", "features", "methods", "protocol", "metrics"]
-APP = ["result", "published", "report", "analysis", "pipeline", "tuning", "ablation", "results_page"]
+APP = ["result", "published", "report", "analysis", "pipeline", "tuning", "ablation", "results_page", "bench"]
 APP += ["teach", "web"]
-APP += ["cli_show", "cli_paper", "cli_tune", "cli_ablate", "cli_teach", "cli"]
+APP += ["cli_show", "cli_paper", "cli_tune", "cli_ablate", "cli_bench", "cli_teach", "cli"]
 ORDER = [*LEAVES, *FLOW, *APP]
 LEARNING = ("backbones", "objectives", "training", "features", "methods")
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from fscil import cli_ablate, cli_paper, cli_show, cli_teach, cli_tune
+from fscil import cli_ablate, cli_bench, cli_paper, cli_show, cli_teach, cli_tune
 from fscil.errors import InputError
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.command("serve")(cli_teach.serve)
 app.add_typer(cli_paper.app, name="paper")
 app.command("tune")(cli_tune.tune)
 app.command("ablate")(cli_ablate.ablate)
+app.command("bench")(cli_bench.bench)
 app.command("metrics")(cli_show.metrics)
 app.command("methods")(cli_show.methods)
 app.command("datasets")(cli_show.datasets)

@@ -33,13 +33,12 @@ def assemble(plan: Plan, failures: Failures) -> Bench:
     for result in results:
         check_comparable([results[0], result] if result is not results[0] else [result])
     first = results[0]
-    default = plan.entries[0].config
     return Bench(
         dataset=first.dataset,
-        recipe=_baseline_recipe(plan),
+        recipe=plan.default.recipe,
         classes=first.matrix.classes,
         test_counts=first.matrix.test_counts,
-        shot=default.data.shot,
+        shot=plan.default.data.shot,
         same_backbone=plan.request.same_backbone,
         baseline=BASELINE,
         floor=FLOOR,
@@ -50,7 +49,7 @@ def assemble(plan: Plan, failures: Failures) -> Bench:
             if any(entry.training.key == training.key for entry in whole)
         ),
         left_out=left_out,
-        hardware=describe(pick_device(default.accelerator)),
+        hardware=describe(pick_device(plan.default.accelerator)),
         commit=commit() or "",
     )
 
@@ -68,7 +67,7 @@ def _row(plan: Plan, entry: Entry) -> Row:
         method=entry.method,
         title=kind.title,
         paper=kind.paper,
-        year=year_of(kind.paper),
+        year=0 if entry.method in (BASELINE, FLOOR) else year_of(kind.paper),  # they stand for no paper
         recipe=entry.config.recipe,
         network=entry.training.key,
         kept=documents[0]["cost"]["kept_numbers"],
@@ -101,10 +100,6 @@ def _network(plan: Plan, training: Training) -> Network:
         parameters=first["cost"]["network_parameters"],
         class_means=tuple(_tuples(read_json(cell.path)["matrix"]) for cell in controls),
     )
-
-
-def _baseline_recipe(plan: Plan) -> str:
-    return next((entry.config.recipe for entry in plan.entries if entry.method == BASELINE), "")
 
 
 def _cells(plan: Plan, entry: Entry) -> list[Cell]:

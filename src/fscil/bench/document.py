@@ -140,9 +140,7 @@ class Bench:
 
 def to_json(bench: Bench) -> dict[str, Any]:
     """With the scores per draw beside the matrices, for readers of the file; `parse` does not look at them."""
-    scores = {
-        row.method: {key: list(bench.values(row.method, key).values()) for key in SCORES} for row in bench.rows
-    }
+    scores = {row.method: {key: list(bench.values(row.method, key).values()) for key in SCORES} for row in bench.rows}
     return {**to_dict(bench), "scores": scores}
 
 

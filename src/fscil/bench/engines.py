@@ -68,7 +68,7 @@ def _ray(plan: Plan, pending: dict[str, list[Cell]], reporter: Reporter, fresh: 
     ray = _import_ray()
     if not ray.is_initialized():
         ray.init(log_to_driver=False)
-    gpu = pick_device(plan.trainings[0].config.accelerator).type == "cuda"
+    gpu = pick_device(plan.default.accelerator).type == "cuda"
     share: dict[str, Any] = {"num_cpus": min(_CORES, os.cpu_count() or 1), "num_gpus": 1 if gpu else 0}
     train, learn = ray.remote(**share)(_train_there), ray.remote(**share)(_learn_there)
     waiting: dict[Any, Cell] = {}

@@ -1,7 +1,7 @@
 """The grid: which method with which recipe, and which base trainings are one and the same.
 
-A method's recipe is DATA_METHOD.toml where there is one, else the data set's default recipe. Two recipes that ask for the
-same base training share its network, whatever else they say.
+A method's recipe is DATA_METHOD.toml where there is one, else the data set's default recipe. Two recipes that ask for
+the same base training share its network, whatever else they say.
 """
 
 from __future__ import annotations
@@ -93,6 +93,7 @@ class Entry:
 @dataclass(frozen=True)
 class Plan:
     request: Request
+    default: Config  # the recipe of methods without one of their own
     entries: tuple[Entry, ...]
     left_out: Mapping[str, str]  # method -> why it cannot run here
 
@@ -130,7 +131,7 @@ def make_plan(request: Request) -> Plan:
             trainings.append(training)
         entries.append(Entry(name, config, training))
     _check_all_used(request, trainings)
-    return Plan(request, tuple(entries), left_out)
+    return Plan(request, default, tuple(entries), left_out)
 
 
 def default_recipe(request: Request) -> str:

@@ -76,9 +76,7 @@ def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
     for place, comparison in enumerate(judged):
         largest = max(largest, min(1.0, (len(judged) - place) * (comparison.p or 0.0)))
         adjusted[comparison.method] = largest
-    return [
-        Comparison(c.method, c.mean, c.draws, c.half, c.p, adjusted.get(c.method)) for c in comparisons
-    ]
+    return [Comparison(c.method, c.mean, c.draws, c.half, c.p, adjusted.get(c.method)) for c in comparisons]
 
 
 def rank_agreement(first: Sequence[str], second: Sequence[str]) -> float | None:

@@ -1,4 +1,4 @@
-"""What is done for a bench: a base training, or one cell. Each leaves a file, and what has left one is not done again."""
+"""The work of a bench: base trainings and cells. Each leaves a file, and what has left one is not done again."""
 
 from __future__ import annotations
 

@@ -8,13 +8,21 @@ from typing import Any
 from fscil.config import build
 from fscil.errors import InputError, nearest
 from fscil.methods.base import Method
+from fscil.methods.clom import Clom
 from fscil.methods.lazy import Lazy
 from fscil.methods.prototypes import Prototypes
+from fscil.methods.s3c import S3C
+from fscil.methods.savc import Savc
+from fscil.methods.sppr import Sppr
 from fscil.methods.yourself import YourSelf
 
 METHODS: tuple[type[Method], ...] = (
     Lazy,
     Prototypes,
+    Clom,
+    S3C,
+    Savc,
+    Sppr,
     YourSelf,
 )
 REGISTRY: dict[str, type[Method]] = {method.name: method for method in METHODS}

@@ -1,4 +1,4 @@
-"""Features of images in fixed transforms (turned, colours shifted), for methods that ask about an image in all of them."""
+"""Features of images in fixed transforms (turned, colours shifted), for methods that see an image in all of them."""
 
 from __future__ import annotations
 

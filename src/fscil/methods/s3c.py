@@ -21,6 +21,8 @@ from fscil.methods.base import Method, features, mean_features
 from fscil.methods.fantasy_views import FantasyViews
 from fscil.objectives.s3c import TokenAttention, cosine_logits, stochastic_weights
 
+_BLOCK = "attention."  # the attention block's tensors in what base training learned
+
 
 @dataclass
 class S3C(Method):
@@ -29,7 +31,7 @@ class S3C(Method):
     paper: ClassVar[str] = "Kalla and Biswas, ECCV 2022"
     needs: ClassVar[frozenset[str]] = frozenset({"images", "backbone"})
     differences: ClassVar[str] = (
-        "the last epoch is kept, not the best on the test set; base training turns each image once a step, not four times"
+        "the last epoch is kept, not the best on the test set; base training turns an image once a step, not four times"
     )
 
     turns: int = 0  # quarter turns: 1 or 4; 0: as base training had, 4 where it did not say
@@ -52,41 +54,75 @@ class S3C(Method):
             raise InputError("options.s3c needs steps of at least 0 and an lr above 0.")
 
     def fit_base(self, session: Session) -> None:
-        count = len(session.classes)
-        prefix = "attention."
         self.attention_ = {
-            name.removeprefix(prefix): value for name, value in session.extras.items() if name.startswith(prefix)
+            name.removeprefix(_BLOCK): value for name, value in session.extras.items() if name.startswith(_BLOCK)
         }
-        sigma = session.extras.get("sigma")
-        trained = sigma is not None and session.network is not None
-        self.turns_ = self._count(session, len(sigma) // count if sigma is not None else 4)
-        tokens = self._tokens(session)
+        sigma, count = session.extras.get("sigma"), len(session.classes)
+        self.turns_ = self._count(session, 4 if sigma is None else len(sigma) // count)
+        tokens = self._attend(self._turned(session))
         self.old_ = mean_features(tokens[0], session.labels, session.classes)
-        if trained and sigma is not None:  # rows of one turn lie together, class by class
-            self.mu_ = session.network.head.weight.detach().float().view(-1, count, tokens.shape[-1])[: self.turns_]
-            self.sigma_ = sigma.float().view_as(session.network.head.weight).view(-1, count, tokens.shape[-1])
-            self.sigma_ = self.sigma_[: self.turns_]
+        if sigma is not None and session.network is not None:
+            # The trained rows: those of one turn lie together, class by class.
+            self.mu_ = session.network.head.weight.detach().view(-1, count, sigma.shape[1])[: self.turns_].clone()
+            self.sigma_ = sigma.view(-1, count, sigma.shape[1])[: self.turns_].clone()
         else:
             self.mu_ = self._means(tokens, session)
             self.sigma_ = torch.zeros_like(self.mu_)
 
     def fit_novel(self, session: Session) -> None:
         generator = torch.Generator(device=self.mu_.device).manual_seed(self.seed_ * 1_000_003 + session.index)
-        tokens = self._tokens(session)
+        turned = self._turned(session)
+        tokens = self._attend(turned)
         new = self._means(tokens, session)
         mu = torch.cat([self.mu_, new], 1).requires_grad_()
         sigma = torch.cat([self.sigma_, torch.zeros_like(new)], 1).requires_grad_()
-        seen = mu.shape[1]
-        turned = torch.arange(self.turns_, device=mu.device).repeat_interleave(len(session))
-        labels = torch.cat([torch.arange(len(self.old_), device=mu.device), session.labels.repeat(self.turns_) + seen * turned])
-        weights = torch.cat([self.weight_old / len(self.old_) * torch.ones(len(self.old_)), torch.ones(len(turned)) / len(turned)])
+        old = torch.arange(len(self.old_), device=mu.device)  # of a stored prototype only the unturned row is asked
+        turns = torch.arange(self.turns_, device=mu.device)[:, None]
+        labels = (session.labels + session.classes.stop * turns).flatten()
         optimizer = torch.optim.SGD([mu, sigma], self.lr, momentum=self.momentum, dampening=self.dampening)
         for _ in range(self.steps):
-            drawn = self._tokens(session, generator) if self.dropout and self.attention_ else tokens
-            inputs = torch.cat([self.old_, drawn.flatten(0, 1)])
-            logits = cosine_logits(inputs, stochastic_weights(mu, sigma, generator).flatten(0, 1), self.scale)
+            shots = self._attend(turned, generator) if self.dropout else tokens
+            weights = stochastic_weights(mu, sigma, generator).flatten(0, 1)
+            loss = self.weight_old * F.cross_entropy(cosine_logits(self.old_, weights, self.scale), old)
+            loss = loss + F.cross_entropy(cosine_logits(shots.flatten(0, 1), weights, self.scale), labels)
             optimizer.zero_grad(set_to_none=True)
-            (weights.to(mu.device) * F.cross_entropy(logits, labels, reduction="none")).sum().backward()
+            loss.backward()
             optimizer.step()
         self.mu_, self.sigma_ = mu.detach(), sigma.detach()
         self.old_ = torch.cat([self.old_, mean_features(tokens[0], session.labels, session.classes)])
+
+    @torch.no_grad()
+    def scores(self, view: View) -> Tensor:
+        turned = self._views(view, view.images, FANTASIES[self.turns_])
+        return self._logits(self._attend(turned)).mean(0)
+
+    def variants(self) -> dict[str, Callable[[View], Tensor]]:
+        return {"without turns": lambda view: self._logits(self._attend(view.final[None]))[0]}
+
+    def _logits(self, tokens: Tensor) -> Tensor:
+        """Tokens of the first turns (turns, n, d), each asked for its own turn: (turns, n, classes seen)."""
+        return torch.stack([cosine_logits(x, mu, self.scale) for x, mu in zip(tokens, self.mu_, strict=False)])
+
+    def _count(self, session: Session, trained: int) -> int:
+        if self.turns:
+            if self.turns > trained:
+                raise InputError("options.s3c.turns=4 needs a network trained with train.augment.turn; set it to 1.")
+            return self.turns
+        # Features alone, without pixels or network, have one turn.
+        return trained if session.network is not None and session.images is not None else 1
+
+    def _turned(self, session: Session) -> Tensor:
+        """Features in every turn (turns, n, d)."""
+        self._views.network = session.network
+        return self._views(features(session), session.images, FANTASIES[self.turns_])
+
+    @torch.no_grad()
+    def _attend(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Through the attention block that base training learned, where there is one; dropout with a generator."""
+        if not self.attention_:
+            return x
+        block = TokenAttention.of(self.attention_).train(generator is not None)
+        return block(x.flatten(0, 1), generator).unflatten(0, x.shape[:2])
+
+    def _means(self, tokens: Tensor, session: Session) -> Tensor:
+        return torch.stack([mean_features(x, session.labels, session.classes) for x in tokens])

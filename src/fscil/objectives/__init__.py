@@ -5,13 +5,21 @@ from __future__ import annotations
 from fscil.config import TrainConfig, build
 from fscil.errors import InputError, nearest
 from fscil.objectives.base import Objective, Setting
+from fscil.objectives.clom import Clom
 from fscil.objectives.cross_entropy import CrossEntropy, mixed_cross_entropy
 from fscil.objectives.distill import distillation
 from fscil.objectives.dot_regression import DotRegression, dot_regression
+from fscil.objectives.s3c import S3C
+from fscil.objectives.savc import Savc
+from fscil.objectives.sppr import Sppr
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "cross_entropy": CrossEntropy,
     "dot_regression": DotRegression,
+    "clom": Clom,
+    "s3c": S3C,
+    "savc": Savc,
+    "sppr": Sppr,
 }
 
 

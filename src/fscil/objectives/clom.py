@@ -60,18 +60,16 @@ class Clom(Objective):
         self.branch = ExtraBranch(setting.dim, options.width)
         self.head = CosineHead(options.width, setting.outputs, setting.scale)
 
-    def forward(self, classifier: nn.Module, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, classifier: Any, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
         o = self.options
         features = classifier.backbone(views[0].images)
         logits = classifier.head(features)
         # The authors refresh the class relations once an epoch; they are cheap, so here it is every step.
-        plain = self._loss(logits, views[0], related_margins(self._rows(classifier.head), o.average, o.alike))
+        margins = related_margins(classifier.head.weight[: self.setting.outputs], o.average, o.alike)
+        plain = self._loss(logits, views[0], margins)
         extra = self.head(self.branch(features))  # its gradient reaches the features too
         margins = related_margins(self.head.weight, o.extra_average, o.extra_alike)
         return plain + o.weight * self._loss(extra, views[0], margins), logits
 
     def _loss(self, logits: Tensor, batch: Mixed, margins: Tensor) -> Tensor:
         return margin_cross_entropy(logits, batch, margins, self.setting.scale, self.setting.label_smoothing)
-
-    def _rows(self, head: nn.Module) -> Tensor:
-        return head.weight[: self.setting.outputs]  # type: ignore[index,return-value]

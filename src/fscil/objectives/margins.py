@@ -1,4 +1,4 @@
-"""Margins of cosine classifiers, written one way for all: a number that is added to the cosines of the RIVALS of a class.
+"""Margins of cosine classifiers, written one way for all: numbers that are added to the cosines of a class's RIVALS.
 
 A positive margin makes the task harder (rivals look closer than they are), a negative one easier. Softmax does not see
 a shift of all logits, so a uniform margin on the rivals is CosFace's margin, taken off the cosine of the true class.

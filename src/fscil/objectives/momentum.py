@@ -32,7 +32,7 @@ class MomentumCopy(nn.Module):
 
     @torch.no_grad()
     def follow(self, network: nn.Module) -> None:
-        """To be called from `Objective.after_step`: one fused update on the device, which a recorded step can repeat."""
+        """To be called from `Objective.after_step`: one fused update on the device, which a recorded step repeats."""
         if not self._tensors():
             self._begin({name: value.clone() for name, value in network.state_dict().items()})
         own = self._tensors()
@@ -45,7 +45,9 @@ class MomentumCopy(nn.Module):
         self.started.fill_(1)
 
     def _tensors(self) -> dict[str, Tensor]:
-        return {_tensor(name): value for name, value in self._buffers.items() if name != "started" and value is not None}
+        return {
+            _tensor(name): value for name, value in self._buffers.items() if name != "started" and value is not None
+        }
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
         # A training that continues has no copy yet, and its state has one.
@@ -53,7 +55,7 @@ class MomentumCopy(nn.Module):
         missing = {_tensor(name): value for name, value in held.items() if name not in self._buffers}
         if missing:
             self._begin(missing)
-        super()._load_from_state_dict(state_dict, prefix, *rest)  # type: ignore[arg-type]
+        super()._load_from_state_dict(state_dict, prefix, *rest)
 
 
 def _buffer(name: str) -> str:

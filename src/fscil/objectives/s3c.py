@@ -74,7 +74,7 @@ class S3C(Objective):
         self.attention = TokenAttention(setting.dim)
         self.sigma = nn.Parameter(torch.zeros(setting.outputs, setting.dim))
 
-    def forward(self, classifier: nn.Module, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, classifier: Any, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
         if not isinstance(classifier.head, CosineHead):
             raise InputError("train.objective=s3c draws the weights of a cosine head; set train.head to cosine.")
         weights = stochastic_weights(classifier.head.weight, self.sigma)

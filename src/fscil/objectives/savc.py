@@ -1,4 +1,4 @@
-"""SAVC's base training (Song et al., CVPR 2023): virtual classes and a contrast that pulls the views of a class together.
+"""SAVC's base training (Song et al., CVPR 2023): virtual classes, and a contrast that pulls views of a class together.
 
 Every class is multiplied by fixed transforms of its images ("fantasies"): the network tells (class, transform) pairs
 apart, and a momentum copy of it gives keys that features of other crops of the same pair must be near to.
@@ -60,7 +60,7 @@ class Savc(Objective):
         self.key_backbone, self.key_projection = MomentumCopy(options.momentum), MomentumCopy(options.momentum)
         self.queue = LabelledQueue(options.queue, options.width)
 
-    def forward(self, classifier: nn.Module, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, classifier: Any, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
         o, first = self.options, views[0]
         # All views of an image are in the same transform: its own key must be of its own joint class.
         choice = torch.randint(len(self.transforms), first.labels.shape, device=first.labels.device)
@@ -85,8 +85,8 @@ class Savc(Objective):
         self.queue.enqueue(keys, batch.labels)
         return loss, plain[:: len(self.transforms)] if o.every else plain
 
-    def after_step(self, classifier: nn.Module) -> None:
-        self.key_backbone.follow(classifier.backbone)  # type: ignore[arg-type]
+    def after_step(self, classifier: Any) -> None:
+        self.key_backbone.follow(classifier.backbone)
         self.key_projection.follow(self.projection)
 
     def _fantasise(self, view: Mixed, choice: Tensor) -> Mixed:

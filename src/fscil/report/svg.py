@@ -18,7 +18,7 @@ from matplotlib.transforms import Affine2D
 from fscil.report.markup import Html, element
 from fscil.report.palette import Style, colour, to_variables
 
-WIDTH = 340  # of every panel, in its own units: at this width on a phone a font size of 10 is 10 pixels
+WIDTH = 340  # of a panel, in its own units: at this width on a phone a font size of 10 is 10 pixels
 _SETTINGS: Any = {
     # Text stays text: smaller than outlines, selectable, and in the page's font. matplotlib lays it out with
     # DejaVu Sans, which is wider than any system font, so what fits there fits everywhere.
@@ -49,10 +49,10 @@ _SETTINGS: Any = {
 class Drawing:
     """One panel; `markup` gives its SVG."""
 
-    def __init__(self, height: float, margins: tuple[float, float, float, float]) -> None:
+    def __init__(self, height: float, margins: tuple[float, float, float, float], width: float = WIDTH) -> None:
         left, right, bottom, top = margins
-        self.figure = Figure(figsize=(WIDTH / 72, height / 72), dpi=72)
-        area = (left / WIDTH, bottom / height, 1 - (left + right) / WIDTH, 1 - (bottom + top) / height)
+        self.figure = Figure(figsize=(width / 72, height / 72), dpi=72)
+        area = (left / width, bottom / height, 1 - (left + right) / width, 1 - (bottom + top) / height)
         self.axes: Axes = self.figure.add_axes(area)
 
     def markup(self, name: str, label: str) -> Html:
@@ -67,10 +67,12 @@ class Drawing:
 
 
 @contextmanager
-def drawing(height: float, margins: tuple[float, float, float, float] = (42, 8, 33, 8)) -> Iterator[Drawing]:
+def drawing(
+    height: float, margins: tuple[float, float, float, float] = (42, 8, 33, 8), width: float = WIDTH
+) -> Iterator[Drawing]:
     """A panel of this height with margins left, right, bottom, top; draw and take its markup inside the block."""
     with rc_context(_SETTINGS):
-        yield Drawing(height, margins)
+        yield Drawing(height, margins, width)
 
 
 def swatch(style: Style, line: bool = True) -> Html:

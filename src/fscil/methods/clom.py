@@ -1,0 +1,100 @@
+"""CLOM: class means twice, of the features and of a wide branch on top of them; the cosines are added up.
+
+Zou et al., Margin-Based Few-Shot Class-Incremental Learning with Class-Level Overfitting Mitigation, NeurIPS 2022.
+A network trained with `train.objective=clom` brings its branch; for any other one it is learned on the frozen features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fscil.backbones import CosineHead
+from fscil.data.session import Session, View
+from fscil.errors import InputError
+from fscil.methods.base import Method, class_means, features
+from fscil.methods.seeded import seeded
+from fscil.objectives.clom import ExtraBranch
+from fscil.objectives.margins import related_margins, with_margins
+
+_BRANCH = "branch."  # the branch's tensors in what base training learned
+_SCALE = 16.0
+
+
+@dataclass
+class Clom(Method):
+    name: ClassVar[str] = "clom"
+    title: ClassVar[str] = "CLOM"
+    paper: ClassVar[str] = "Zou et al., NeurIPS 2022"
+    differences: ClassVar[str] = (
+        "the last epoch is kept, not the best on the test set; shots are not augmented; class relations every step"
+    )
+
+    weight_extra: float = 1.0  # of the branch's cosines (the paper adds both up)
+    width: int = 256  # the rest is for networks that come without a branch: its width
+    average: float = 0.1  # its margin for a pair of classes of average similarity
+    alike: float = 0.2  # and for a pair of equal classes
+    steps: int = 300  # of its training on the base session's features
+    batch: int = 128
+    lr: float = 0.1
+    weight_decay: float = 5e-4
+
+    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
+        super().start(seed=seed, depth=depth, device=device)
+        if self.width < 1 or self.steps < 1 or self.batch < 2 or self.lr <= 0:
+            raise InputError("options.clom needs width and steps of at least 1, batch of at least 2 and an lr above 0.")
+
+    def fit_base(self, session: Session) -> None:
+        self.branch_ = {
+            name.removeprefix(_BRANCH): value for name, value in session.extras.items() if name.startswith(_BRANCH)
+        }
+        if not self.branch_:
+            self.branch_ = self._learn(features(session).final, session.labels, len(session.classes))
+        self.prototypes_, self.extra_ = self._means(session)
+
+    def fit_novel(self, session: Session) -> None:
+        plain, extra = self._means(session)
+        self.prototypes_, self.extra_ = torch.cat([self.prototypes_, plain]), torch.cat([self.extra_, extra])
+
+    def scores(self, view: View) -> Tensor:
+        return self._plain(view) + self.weight_extra * self._extra(view)
+
+    def variants(self) -> dict[str, Callable[[View], Tensor]]:
+        return {"features alone": self._plain, "branch alone": self._extra}
+
+    def _plain(self, view: View) -> Tensor:
+        return F.normalize(view.final, dim=-1) @ self.prototypes_.T
+
+    def _extra(self, view: View) -> Tensor:
+        return F.normalize(ExtraBranch.of(self.branch_)(view.final), dim=-1) @ self.extra_.T
+
+    def _means(self, session: Session) -> tuple[Tensor, Tensor]:
+        x = features(session).final
+        branch = ExtraBranch.of(self.branch_)
+        return tuple(class_means(part, session.labels, session.classes) for part in (x, branch(x)))  # type: ignore[return-value]
+
+    def _learn(self, x: Tensor, labels: Tensor, classes: int) -> dict[str, Tensor]:
+        """The branch on frozen features, with its positive margin: the authors' optimizer and schedule, in steps."""
+        with seeded(self.seed_, x.device):
+            branch, head = ExtraBranch(x.shape[1], self.width).to(x.device), CosineHead(self.width, classes, _SCALE)
+            head.to(x.device)
+            parameters = [*branch.parameters(), *head.parameters()]
+            optimizer = torch.optim.SGD(
+                parameters, self.lr, momentum=0.9, nesterov=True, weight_decay=self.weight_decay
+            )
+            drops = [round(0.6 * self.steps), round(0.7 * self.steps)]
+            schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, drops, gamma=0.1)
+            for _ in range(self.steps):
+                rows = torch.randint(len(x), (self.batch,), device=x.device)
+                margins = related_margins(head.weight, self.average, self.alike)
+                logits = with_margins(head(branch(x[rows])), labels[rows], margins, _SCALE)
+                optimizer.zero_grad(set_to_none=True)
+                F.cross_entropy(logits, labels[rows]).backward()
+                optimizer.step()
+                schedule.step()
+        return {name: value.detach() for name, value in branch.state_dict().items()}

@@ -1,0 +1,91 @@
+"""FACT: class means, and the vote of virtual prototypes that base training kept for classes to come.
+
+Zhou et al., Forward Compatible Few-Shot Class-Incremental Learning, CVPR 2022. Its base training is the objective `fact`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fscil.data.session import Session, View
+from fscil.errors import InputError
+from fscil.methods.base import Method, class_means, features
+from fscil.objectives.fact import mixture_losses, symmetric_beta
+
+
+@dataclass
+class FACT(Method):
+    """Class means and the vote of virtual prototypes that base training reserved for classes to come."""
+
+    name: ClassVar[str] = "fact"
+    title: ClassVar[str] = "FACT"
+    paper: ClassVar[str] = "Zhou et al., CVPR 2022"
+
+    eta: float = 0.1  # share of the virtual prototypes' vote; 0: class means alone
+    top: int = 40  # virtual prototypes, the nearest ones, that vote
+    scale: float = 16.0  # of the cosines to class means, before the softmax
+    normalise: str = "class"  # unit class vectors in the vote ("feature": unit features over classes, official code)
+    virtual: int = 40  # virtual prototypes to learn here, where base training brought none
+    steps: int = 200  # of that learning, on mixtures of features
+    lr: float = 0.1  # of that learning
+    alpha: float = 0.5  # Beta(alpha, alpha) gives the shares of those mixtures
+
+    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
+        super().start(seed=seed, depth=depth, device=device)
+        if self.normalise not in ("class", "feature"):
+            raise InputError(f"options.fact.normalise must be class or feature; got '{self.normalise}'.")
+        if not 0 <= self.eta <= 1:
+            raise InputError(f"options.fact.eta is a share from 0 to 1; got {self.eta}.")
+        if min(self.top, self.virtual) < 1 or self.steps < 0 or self.alpha <= 0:
+            raise InputError("options.fact: top and virtual must be at least 1, steps not negative, alpha positive.")
+
+    def fit_base(self, session: Session) -> None:
+        self.prototypes_ = class_means(features(session).final, session.labels, session.classes)
+        self.base_classes_ = len(session.classes)
+        trained = session.extras.get("virtual")
+        self.virtual_ = F.normalize(self._learn_virtual(session) if trained is None else trained.float(), dim=-1)
+
+    def fit_novel(self, session: Session) -> None:
+        new = class_means(features(session).final, session.labels, session.classes)
+        self.prototypes_ = torch.cat([self.prototypes_, new])
+
+    def scores(self, view: View) -> Tensor:
+        unit = F.normalize(view.final, dim=-1)
+        cosines = unit @ self.prototypes_.T
+        if not self.eta or len(self.prototypes_) == self.base_classes_:  # the vote is for what came later
+            return cosines
+        return self.eta * self._vote(unit).softmax(1) + (1 - self.eta) * (self.scale * cosines).softmax(1)
+
+    def _vote(self, unit: Tensor) -> Tensor:
+        """What the nearest virtual prototypes have in common with each class."""
+        nearness = unit @ self.virtual_.T
+        best = nearness.topk(min(self.top, len(self.virtual_)), dim=1)
+        kept = torch.zeros_like(nearness).scatter(1, best.indices, best.values)
+        axis = 1 if self.normalise == "class" else 0
+        return kept @ (self.virtual_ @ F.normalize(self.prototypes_, dim=axis).T)
+
+    def _learn_virtual(self, session: Session) -> Tensor:
+        """Virtual prototypes for a network that was trained without: the objective's losses on mixed features."""
+        unit, classes = F.normalize(features(session).final, dim=-1), len(session.classes)
+        generator = torch.Generator(unit.device).manual_seed(self.seed_)
+        start = torch.empty(self.virtual, unit.shape[1])
+        torch.nn.init.orthogonal_(start, generator=torch.Generator().manual_seed(self.seed_))
+        virtual = start.to(unit.device).requires_grad_()
+        optimizer = torch.optim.SGD([virtual], lr=self.lr, momentum=0.9, nesterov=True)
+        for _ in range(self.steps):
+            pairs = torch.randint(len(unit), (256, 2), generator=generator, device=unit.device)
+            one, other = pairs.unbind(1)
+            share = symmetric_beta(self.alpha, *torch.rand(2, 256, 1, generator=generator, device=unit.device))
+            mixed = F.normalize(share * unit[one] + (1 - share) * unit[other], dim=-1)
+            rows = torch.cat([self.prototypes_, F.normalize(virtual, dim=-1)])
+            two_classes = session.labels[one] != session.labels[other]
+            losses = mixture_losses(self.scale * mixed @ rows.T, classes)
+            optimizer.zero_grad(set_to_none=True)
+            ((losses * two_classes).sum() / two_classes.sum().clamp(min=1)).backward()
+            optimizer.step()
+        return virtual.detach()

@@ -1,0 +1,114 @@
+"""SPPR: a table of prototypes, re-mixed by attention whenever classes come; a small network compares images with it.
+
+Zhu et al., Self-Promoted Prototype Refinement for Few-Shot Class-Incremental Learning, CVPR 2021.
+A network trained with `train.objective=sppr` brings table, attention and comparison; for any other one they are
+learned here, on the frozen features, from the same pretended tasks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fscil.data.session import Session, View
+from fscil.errors import InputError
+from fscil.methods.base import Method, features, mean_features
+from fscil.methods.episodes import ClassRows, some_classes, tokens
+from fscil.methods.seeded import seeded
+from fscil.objectives.sppr import Refinement, pretend
+
+_PART = "refinement."  # its tensors in what base training learned
+
+
+@dataclass
+class Sppr(Method):
+    name: ClassVar[str] = "sppr"
+    title: ClassVar[str] = "SPPR"
+    paper: ClassVar[str] = "Zhu et al., CVPR 2021"
+    differences: ClassVar[str] = (
+        "a new class keeps the mean of its first shots; the authors draw other images of it in every later session"
+    )
+
+    refine_base: bool = True  # base rows are refined too (False: only new ones, as the authors' code for CUB-200)
+    refine_first: bool = False  # refine before the first new class came (False: session 0 takes the table as it is)
+    steps: int = 400  # the rest is for networks that come without a table: steps of learning it
+    way: int = 5  # base classes that pretend to be new
+    shot: int = 5  # images of each that make its prototype
+    tasks: int = 3  # such choices in a step
+    batch: int = 128
+    lr: float = 0.1  # falls to 0 along a cosine
+    weight_decay: float = 5e-4
+
+    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
+        super().start(seed=seed, depth=depth, device=device)
+        if min(self.steps, self.way, self.shot, self.tasks) < 1 or self.batch < 2 or self.lr <= 0:
+            raise InputError(
+                "options.sppr needs steps, way, shot and tasks of at least 1, batch of at least 2 and an lr above 0."
+            )
+
+    def fit_base(self, session: Session) -> None:
+        self.part_ = {
+            name.removeprefix(_PART): value for name, value in session.extras.items() if name.startswith(_PART)
+        }
+        self.rescale_ = not self.part_
+        if not self.part_:
+            self.part_ = self._learn(session)
+        self.novel_ = self.part_["table"].new_zeros(0, self.part_["table"].shape[1])
+        self._refine()
+
+    def fit_novel(self, session: Session) -> None:
+        means = mean_features(self._scaled(features(session).final), session.labels, session.classes)
+        self.novel_ = torch.cat([self.novel_, means])
+        self._refine()
+
+    @torch.no_grad()
+    def scores(self, view: View) -> Tensor:
+        part = Refinement.of(self.part_)
+        return torch.cat([part.relate(x, self.refined_) for x in self._scaled(view.final).split(512)])
+
+    @torch.no_grad()
+    def _refine(self) -> None:
+        """Always from the base table, never from what an earlier session made of it."""
+        table = self.part_["table"]
+        rows = torch.cat([table, self.novel_])
+        self.refined_ = rows
+        if len(self.novel_) or self.refine_first:
+            self.refined_ = Refinement.of(self.part_).refine(rows, table)
+            if not self.refine_base:
+                self.refined_[: len(table)] = table
+
+    def _scaled(self, x: Tensor) -> Tensor:
+        # Where the table is learned here, features of all networks have one length, so that one rate fits them.
+        return tokens(x) if self.rescale_ else x
+
+    def _learn(self, session: Session) -> dict[str, Tensor]:
+        x, labels, count = self._scaled(features(session).final), session.labels, len(session.classes)
+        if count < 2:
+            raise InputError("SPPR pretends that some base classes are new, which takes at least two of them.")
+        generator = torch.Generator(x.device).manual_seed(self.seed_)
+        rows = ClassRows(labels, session.classes)
+        way = min(self.way, count - 1)
+        with seeded(self.seed_, x.device):
+            part = Refinement(count, x.shape[1])
+            part.table.data = mean_features(x, labels, session.classes)  # not zeros: they are there
+            part.to(x.device).train()
+            optimizer = torch.optim.SGD(part.parameters(), self.lr, weight_decay=self.weight_decay)
+            schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.steps)
+            for _ in range(self.steps):
+                support = some_classes(count, way + 3, generator)
+                means = x.new_zeros(count, x.shape[1])
+                means[support] = x[rows.draw(support, self.shot, generator)].mean(1)
+                new = torch.zeros(self.tasks, count, dtype=torch.bool, device=x.device)
+                for task in range(self.tasks):
+                    new[task, support[some_classes(len(support), way, generator)]] = True
+                asked = torch.randint(len(x), (self.batch,), generator=generator, device=x.device)
+                logits = part.relate(x[asked], part.refine(*pretend(part.table, means, new)))
+                optimizer.zero_grad(set_to_none=True)
+                F.cross_entropy(logits.flatten(0, 1), labels[asked].repeat(self.tasks)).backward()
+                optimizer.step()
+                schedule.step()
+        return {name: value.detach() for name, value in part.state_dict().items()}

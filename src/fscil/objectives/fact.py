@@ -1,0 +1,113 @@
+"""FACT's base training (Zhou et al., CVPR 2022): virtual prototypes keep room for classes to come.
+
+Beside cross-entropy: the second-best label of an image is a virtual class; and an image mixed of two classes half-way
+through the network belongs to a virtual class first and to its nearest base class second.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from fscil.backbones import Backbone, CosineHead
+from fscil.data.augment import Mixed
+from fscil.errors import InputError
+from fscil.objectives.base import Objective, Setting
+from fscil.objectives.cross_entropy import mixed_cross_entropy
+
+_NEVER = -1e9  # the logit of a label that is ruled out
+
+
+@dataclass(frozen=True)
+class Options:
+    virtual: int = 40  # prototypes kept for classes to come
+    balance: float = 0.01  # weight of the three losses beside cross-entropy; 0: cross-entropy alone
+    alpha: float = 0.5  # Beta(alpha, alpha) gives the share of the first image in a mixture
+    attached: int = 3  # base classes that each virtual class may be second best for; 0: all, as in the paper
+    start: float = 0.0  # share of the training after which the three losses come in
+    mix_after: int = -1  # stage of the network after which images are mixed; 0: before the first, -1: the middle one
+
+
+def symmetric_beta(alpha: float, first: Tensor, second: Tensor) -> Tensor:
+    """Beta(alpha, alpha) from two uniform numbers, without rejection (Devroye 1996; see `Augment`)."""
+    radius = first ** (1 / alpha)
+    cosine = torch.cos(2 * math.pi * second)
+    squared = (1 - radius) * cosine.square()
+    return 0.5 + 0.5 * cosine.sign() * (squared / (radius + squared).clamp(min=1e-12)).sqrt()
+
+
+def mixture_losses(logits: Tensor, classes: int) -> Tensor:
+    """(n,) losses of mixed images, of logits over the real `classes` and then the virtual ones.
+
+    Labels are the logits' own: the best virtual class, and once that is ruled out the best real one.
+    """
+    virtual = classes + logits[:, classes:].detach().argmax(1)
+    real = logits[:, :classes].detach().argmax(1)
+    first = F.cross_entropy(logits, virtual, reduction="none")
+    second = F.cross_entropy(logits.scatter(1, virtual[:, None], _NEVER), real, reduction="none")
+    return first + second
+
+
+def second_best_loss(logits: Tensor, batch: Mixed, classes: int, attached: Tensor) -> Tensor:
+    """With its own label ruled out, an image belongs to the nearest virtual class among those attached to its label."""
+    allowed = attached[batch.labels]
+    allowed = allowed | ~allowed.any(1, keepdim=True)  # a class to which none is attached may take any
+    target = classes + logits[:, classes:].detach().masked_fill(~allowed, -math.inf).argmax(1)
+    ruled_out = logits.scatter(1, batch.labels[:, None], _NEVER).scatter(1, batch.others[:, None], _NEVER)
+    return F.cross_entropy(ruled_out, target)
+
+
+class Fact(Objective):
+    """`virtual` is trained and is what the method takes along; `anchors`, where it started, stay as they are."""
+
+    Options: ClassVar[type[Any]] = Options
+    anchors: Tensor
+    attached: Tensor
+
+    def __init__(self, options: Options, setting: Setting) -> None:
+        super().__init__(options, setting)
+        if options.virtual < 1 or options.alpha <= 0 or options.balance < 0 or options.attached < 0:
+            raise InputError(
+                "train.objective_options of fact: virtual must be at least 1, alpha positive, balance and attached "
+                "not negative."
+            )
+        start = nn.init.orthogonal_(torch.empty(options.virtual, setting.dim))
+        self.virtual = nn.Parameter(start.clone())
+        self.register_buffer("anchors", start)
+        chances = torch.rand(setting.outputs, options.virtual)
+        rank = chances.argsort(0).argsort(0)  # in each column the numbers 0, 1, ... in random order
+        self.register_buffer("attached", rank < (options.attached or setting.outputs))
+
+    def forward(self, classifier: nn.Module, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
+        options, setting, batch = self.options, self.setting, views[0]
+        backbone, head = classifier.backbone, classifier.head
+        if not isinstance(backbone, Backbone) or not isinstance(head, CosineHead):
+            raise InputError("train.objective=fact needs class vectors in the space of the features; set head=cosine.")
+        if not options.balance:
+            logits = head(backbone(batch.images))
+            return mixed_cross_entropy(logits, batch, setting.label_smoothing), logits
+        # The middle stage is layer 2 of 3 or of 4 in the published ResNets.
+        stage = options.mix_after if options.mix_after >= 0 else (backbone.stages + 1) // 2
+        inner = backbone.forward_until(batch.images, stage)
+        features = backbone.forward_from(inner, stage)
+        logits = head(features)
+        loss = mixed_cross_entropy(logits, batch, setting.label_smoothing)
+        with_anchors = torch.cat([logits, self._cosines(features, self.anchors)], 1)
+        kept = second_best_loss(with_anchors, batch, setting.outputs, self.attached)
+        # The batch is in random order already, so the neighbour is as good as a random partner.
+        share = symmetric_beta(options.alpha, *torch.rand(2, device=inner.device).unbind()).to(inner.dtype)
+        mixed = backbone.forward_from(share * inner + (1 - share) * inner.roll(1, 0), stage)
+        two_classes = (batch.labels != batch.labels.roll(1)).float()
+        on_mixed = mixture_losses(torch.cat([head(mixed), self._cosines(mixed, self.virtual)], 1), setting.outputs)
+        kept = kept + (on_mixed * two_classes).sum() / two_classes.sum().clamp(min=1)
+        return loss + options.balance * (progress >= options.start) * kept, logits
+
+    def _cosines(self, features: Tensor, rows: Tensor) -> Tensor:
+        with torch.autocast(features.device.type, enabled=False):
+            return self.setting.scale * F.linear(F.normalize(features.float(), dim=-1), F.normalize(rows, dim=-1))
