@@ -15,10 +15,12 @@ def bench(
     methods: Annotated[str, typer.Option("--methods", help="all, or comma-separated names; see `fscil methods`.")] = (
         "all"
     ),
-    data: Annotated[str, typer.Option("--data", help="The data set; see `fscil datasets`.")] = "glyphs",
+    data: Annotated[
+        str, typer.Option("--data", help="The data set; see `fscil datasets` (default: the recipe's, or glyphs).")
+    ] = "",
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of shot draws.")] = 3,
     engine: Annotated[str, typer.Option("--engine", help="local: here, one by one; ray: on a cluster.")] = "local",
-    out: Annotated[Path | None, typer.Option("--out", help="Output folder (default: runs/bench-DATA).")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Output folder (default: runs/bench-RECIPE).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue or extend what is in the output folder.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Train and measure everything again.")] = False,
     device: Annotated[str | None, typer.Option("--device", help="auto, cpu, cuda or mps.")] = None,
@@ -48,7 +50,8 @@ def bench(
     from fscil.progress import Reporter
     from fscil.storage import claim_folder, write_json, write_text
 
-    folder = out or Path("runs") / f"bench-{data}{'-same-backbone' if same_backbone else ''}"
+    name = Path(recipe).stem or data or "glyphs"
+    folder = out or Path("runs") / f"bench-{name}{'-same-backbone' if same_backbone else ''}"
     request = benches.Request(
         data=data,
         methods=methods,

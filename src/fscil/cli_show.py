@@ -29,6 +29,8 @@ _NAMES = {
     "forgetting": "F, largest drop",
 }
 
+_NEEDS = {"layers": "intermediate layers", "images": "pixels", "backbone": "the frozen network"}
+
 
 def metrics(
     file: Annotated[Path, typer.Argument(help="Accuracy matrix: CSV, TSV, JSON, NumPy or pasted text; - for stdin.")],
@@ -60,30 +62,43 @@ def metrics(
         console.print(f"{title} per session: " + "  ".join(_number(v) for v in document[key]), highlight=False)
 
 
-def methods(as_json: JsonOption = False) -> None:
-    """The methods there are."""
-    from fscil.config import recipes
-    from fscil.methods import REGISTRY
+def methods(
+    results: Annotated[
+        Path | None, typer.Option("--results", help="Folder of measured results (default: ./results, if it is there).")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The methods there are: paper, needs, recipes, what was measured here, known differences."""
+    from fscil.bench.catalogue import describe_methods, results_folder
 
-    rows = [
-        {
-            "name": method.name,
-            "title": method.title,
-            "paper": method.paper,
-            "needs": sorted(method.needs),
-            "recipes": recipes(),
-            "summary": (method.__doc__ or "").split("\n")[0],
-        }
-        for method in REGISTRY.values()
-    ]
+    rows = describe_methods(results or results_folder())
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
-    columns = ("name", "title", "paper", "needs")
-    table = Table(*columns)
     for row in rows:
-        table.add_row(*[", ".join(v) if isinstance(v, list) else str(v) for v in (row[c] for c in columns)])
-    Console().print(table)
+        typer.echo(f"{row['name']}: {row['title']}, {row['paper']}")
+        if row["summary"]:
+            typer.echo(f"    {row['summary']}")
+        needs = [_NEEDS[need] for need in row["needs"]]
+        typer.echo(f"    needs: {', '.join(needs) or 'final features only'}")
+        typer.echo(f"    recipes: {', '.join(row['recipes']) or 'any, with --methods ' + row['name']}")
+        for found in row["verified"]:
+            typer.echo(f"    verified on {_verified(found)}")
+        if not row["verified"]:
+            typer.echo("    verified on no data set here yet")
+        if row["differences"]:
+            typer.echo(f"    differs: {row['differences']}")
+
+
+def _verified(found: dict[str, Any]) -> str:
+    names = {"gacc_grid": "gAcc (grid)", "aacc": "aAcc", "novel": "novel"}
+    scores = [
+        f"{name} {_number(found[key]['mean'])}" + ("" if found[key]["std"] is None else f" ± {found[key]['std']:.2f}")
+        for key, name in names.items()
+        if found[key] is not None
+    ]
+    draws = f"{found['draws']} draw{'s' if found['draws'] > 1 else ''}"
+    return f"{found['dataset']} ({found['recipe']}, {draws}): {', '.join(scores)}"
 
 
 def datasets(as_json: JsonOption = False) -> None:

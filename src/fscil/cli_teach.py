@@ -20,7 +20,6 @@ app = typer.Typer(help="Your own classes from a few images each: init, add, list
 
 ProjectArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The project's folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-CHUNK = 256  # images of a long list that are in memory together
 
 
 @app.command()
@@ -179,9 +178,7 @@ def predict(
         raise InputError("Choose one of --json and --csv.")
     found = files.expand(images)
     with _open(project, readonly=True) as learner:
-        answers: list[Prediction] = []
-        for start in range(0, len(found), CHUNK):
-            answers += learner.predict(found[start : start + CHUNK], top)
+        answers = learner.predict(found, top)
     unreadable = [answer for answer in answers if answer.error]
     if as_json:
         _print_json([_as_document(answer) for answer in answers])

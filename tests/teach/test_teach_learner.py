@@ -358,3 +358,34 @@ def test_a_waiting_writer_says_so(learner: Learner, monkeypatch: pytest.MonkeyPa
         second.learn(A, characters(A))
     other.execute("ROLLBACK")
     assert second.learn(A, characters(A)).added == 5
+
+
+def test_long_lists_go_in_slices(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fscil.teach.learner.SLICE", 4)
+    images = characters(A, 11)
+    result = learner.learn("a", [*images[:10], b"broken", images[10]])
+    assert (result.added, [s.file for s in result.skipped]) == (11, ["image 11"])
+    learner.learn("b", characters(B))
+    found = learner.predict([*images[:6], b"broken", *images[6:]])
+    assert [p.file for p in found] == [f"image {number}" for number in range(1, 13)]
+    assert [bool(p.error) for p in found] == [number == 6 for number in range(12)]
+    assert learner.predict([]) == []
+
+
+def test_a_file_that_changes_while_it_is_learned(learner: Learner, tmp_path: Path) -> None:
+    """Files are read again when they are stored, and must be what was looked at."""
+    path = tmp_path / "a.png"
+    path.write_bytes(encoded(characters(A)[0]))
+    features = type(learner.encoder).features
+
+    def meanwhile(encoder: object, pixels: list[np.ndarray]) -> np.ndarray:
+        if pixels:
+            path.write_bytes(encoded(characters(B)[0]))
+        return features(encoder, pixels)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(type(learner.encoder), "features", meanwhile)
+        with pytest.raises(InputError, match="changed while it was being learned"):
+            learner.learn("a", [path])
+    assert learner.classes() == []
+    assert learner.learn("b", [path]).added == 1

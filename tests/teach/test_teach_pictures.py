@@ -38,7 +38,7 @@ def test_the_format_is_what_the_content_says(kind: str, tmp_path: Path) -> None:
     assert picture.media == pictures.MEDIA[kind]
     assert np.allclose(picture.pixels[8, 8], (200, 60, 60), atol=6)
     assert picture.pixels.shape == (16, 16, 3)
-    assert picture.content == path.read_bytes()
+    assert picture.read_again() == path.read_bytes()
 
 
 def test_transparent_is_white_and_turned_is_upright() -> None:

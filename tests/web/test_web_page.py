@@ -260,7 +260,7 @@ def test_correct_an_answer_and_export(tab: Tab) -> None:
     page.press("#correct-name", "Enter")
     tab.wait_for_classes("heart")
     tab.wait_for_answer("heart")
-    with page.expect_download() as download:
+    with page.expect_download(timeout=60_000) as download:
         page.click("#export")
     assert Path(download.value.path()).stat().st_size > 10_000
     assert download.value.suggested_filename.endswith(".onnx")

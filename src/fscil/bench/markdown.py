@@ -14,8 +14,9 @@ def bench_markdown(bench: Bench) -> str:
         words.lede(bench),
         markdown_table(*tables.scores_table(bench)),
         "Accuracies in percent, mean ± one standard deviation over the draws; bold is the best mean, ▲ and ▼ a clear "
-        "difference to plain class means. *Class means on its network* is the gAcc (grid) of the prototype baseline "
-        "on the network of the method's own base training.",
+        "difference to plain class means."
+        + " *Class means on its network* is the gAcc (grid) of the prototype baseline on the network of the method's "
+        "own base training." * (len(bench.networks) > 1),
         "## Two rankings",
         _bullets(words.ranking_words(bench)),
         "## More than luck?",

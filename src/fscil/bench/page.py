@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fscil.bench import figures, tables, words
 from fscil.bench.document import HEADLINE, SCORES, Bench, Row
 from fscil.bench.significance import Comparison, compare
-from fscil.report.glossary import glossary
+from fscil.report.glossary import TERMS
 from fscil.report.markup import Html, element, join, signed
 from fscil.report.page import whole_page
 from fscil.report.palette import Style, method_styles
@@ -31,7 +31,7 @@ def bench_html(bench: Bench) -> str:
         _cost(bench),
         _left_out(bench),
         _settings(bench),
-        section("words", "How to read this", glossary()),
+        section("words", "How to read this", _glossary()),
     )
     draws = sum(len(row.draws) for row in bench.rows)
     footer = element("footer", element("p", f"Made by fscil bench from {draws} result files."))
@@ -75,7 +75,7 @@ def _overview(bench: Bench) -> Html:
 
 def _comparison(bench: Bench) -> Html:
     gaps = {c.method: c for c in compare(bench, bench.baseline, HEADLINE)}
-    first, *others = tables.SCORE_COLUMNS
+    first, *others = tables.score_columns(bench)
     labels = ["best gAcc first", first.label, "to class means", *(column.label for column in others)]
     heads = [element("th", label, scope="col") for label in labels]
     rows = []
@@ -153,7 +153,11 @@ def _rankings(bench: Bench) -> Html | None:
     lines = [element("li", line) for line in words.ranking_words(bench)]
     entries = [
         element("li", swatch(Style(role, "o")), text)
-        for role, text in (("c2", "gains two places or more"), ("c0", "loses as many"), ("muted", "stays"))
+        for role, text in (
+            ("c2", "gains two places or more"),
+            ("c0", "loses as many"),
+            ("muted", "moves by one at most"),
+        )
     ]
     picture = element("figure", figures.slope_figure(bench), style="min-width:480px;max-width:680px")
     return section(
@@ -251,6 +255,17 @@ def _settings(bench: Bench) -> Html:
         element("details", element("summary", "Papers, and known differences"), element("ul", *papers)),
         element("details", element("summary", "Options of every method"), element("pre", options, tabindex="0")),
     )
+
+
+def _glossary() -> Html:
+    """The report's words as far as they are used here; what is clear is judged otherwise there."""
+    used = {"Base and new classes", "Session", "Draw", "Accuracy", "aAcc", "gAcc", "gAcc, grid or exact", "hAcc"}
+    terms = [(term, meaning) for term, meaning in TERMS if term in used]
+    terms.append(("Last", "Accuracy on all classes after the last session: lAcc in other tables."))
+    terms.append(("±", "One standard deviation over draws."))
+    terms.append(("Clear", "A difference whose p-value, corrected for many comparisons, is below 0.05."))
+    pairs = [element("div", element("dt", term), element("dd", meaning)) for term, meaning in terms]
+    return element("dl", *pairs, class_="glossary")
 
 
 def _sentence(words_: str) -> str:

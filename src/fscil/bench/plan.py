@@ -31,7 +31,7 @@ _DEFAULT_RECIPES = {"cifar100": "cifar100_resnet12"}  # where the data set's nam
 class Request:
     """What `fscil bench` was asked for."""
 
-    data: str
+    data: str = ""  # the data set; empty: that of the recipe, or glyphs
     methods: str = "all"  # or names with commas between
     draws: int = 3
     recipe: str = ""  # the default recipe, where it is not that of the data set's name
@@ -51,6 +51,8 @@ class Request:
         for name in asked:
             if name not in methods.REGISTRY:
                 raise InputError(f"There is no method '{name}'; {nearest(name, [*methods.REGISTRY, 'all'])}")
+        if not asked:
+            raise InputError("--methods names no method; give some names with commas between, or all.")
         return [name for name in methods.REGISTRY if name in asked or name in (BASELINE, FLOOR)]
 
 
@@ -112,6 +114,13 @@ class Plan:
 
 def make_plan(request: Request) -> Plan:
     default = _load(default_recipe(request), request)
+    if request.data and default.data.name != request.data:
+        raise InputError(
+            f"The recipe {default.recipe} is for the data set {default.data.name}, not {request.data}; "
+            f"leave --data out, or choose another --recipe."
+        )
+    if default.data.session_lists and request.draws > 1:
+        raise InputError("data.session_lists fixes the shots, so more draws would repeat them; add --seeds 1.")
     if request.same_backbone and request.checkpoints:
         default = _as_trained(default, request)
     entries: list[Entry] = []
@@ -137,11 +146,12 @@ def make_plan(request: Request) -> Plan:
 def default_recipe(request: Request) -> str:
     if request.recipe:
         return request.recipe
-    if request.data not in DATASETS:
-        raise InputError(f"There is no data set '{request.data}'; {nearest(request.data, DATASETS)}")
-    name = _DEFAULT_RECIPES.get(request.data, request.data)
+    data = request.data or "glyphs"
+    if data not in DATASETS:
+        raise InputError(f"There is no data set '{data}'; {nearest(data, DATASETS)}")
+    name = _DEFAULT_RECIPES.get(data, data)
     if name not in configs.recipes():
-        raise InputError(f"There is no recipe for the data set {request.data} here; give one with --recipe my.toml.")
+        raise InputError(f"There is no recipe for the data set {data} here; give one with --recipe my.toml.")
     return name
 
 

@@ -36,6 +36,11 @@ COST_COLUMNS = (
 _CONTEST = frozenset(SCORES)  # in the rest nobody is best
 
 
+def score_columns(bench: Bench) -> tuple[Column, ...]:
+    """On one network the control would be the baseline's score in every row."""
+    return SCORE_COLUMNS if len(bench.networks) > 1 else SCORE_COLUMNS[:-1]
+
+
 def cell(bench: Bench, row: Row, key: str) -> Spread | None:
     """Mean and deviation of a column over the draws."""
     if key in SCORES:
@@ -86,11 +91,11 @@ def scores_table(bench: Bench) -> Table:
     gaps = {c.method: c for c in compare(bench, bench.baseline, HEADLINE)}
     rows = []
     for row in ordered(bench):
-        first, *others = (_text(bench, row, column) for column in SCORE_COLUMNS)
+        first, *others = (_text(bench, row, column) for column in score_columns(bench))
         gap = gaps.get(row.method)
         mark = "" if gap is None else {"above": "▲ ", "below": "▼ "}.get(gap.verdict, "") + signed(gap.mean)
         rows.append((row.title, str(row.year or "–"), first, mark, *others))
-    first_label, *labels = (column.label for column in SCORE_COLUMNS)
+    first_label, *labels = (column.label for column in score_columns(bench))
     return ("Method", "Year", first_label, "to class means", *labels), rows
 
 

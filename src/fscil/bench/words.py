@@ -55,8 +55,8 @@ def headline(bench: Bench) -> str:
     words = f"{bench.title(first)} balances old and new classes best on {bench.dataset} (gAcc {gacc})"
     if all(len(row.draws) == 1 for row in bench.rows):
         return f"{words}; one draw cannot tell which differences are more than chance"
-    share = f"{_count(len(found.above))} of {len(found.contest)} methods"
-    words += f"; {share} {'is' if len(found.above) == 1 else 'are'} clearly above plain class means"
+    verb = "is" if len(found.above) < 2 else "are"
+    words += f"; of {len(found.contest)} methods {_count(len(found.above))} {verb} clearly above plain class means"
     if found.below:
         words += f", {_count(len(found.below))} clearly below"
     if found.under_floor:

@@ -7,22 +7,38 @@ from typing import Any
 
 from fscil.config import build
 from fscil.errors import InputError, nearest
+from fscil.methods.alice import ALICE
 from fscil.methods.base import Method
-from fscil.methods.clom import Clom
+from fscil.methods.c_fscil import CFSCIL
+from fscil.methods.cec import CEC
+from fscil.methods.clom import CLOM
+from fscil.methods.fact import FACT
+from fscil.methods.fecam import FeCAM
 from fscil.methods.lazy import Lazy
+from fscil.methods.limit import LIMIT
+from fscil.methods.nc_fscil import NCFSCIL
 from fscil.methods.prototypes import Prototypes
 from fscil.methods.s3c import S3C
-from fscil.methods.savc import Savc
-from fscil.methods.sppr import Sppr
+from fscil.methods.savc import SAVC
+from fscil.methods.sppr import SPPR
+from fscil.methods.teen import TEEN
 from fscil.methods.yourself import YourSelf
 
 METHODS: tuple[type[Method], ...] = (
     Lazy,
     Prototypes,
-    Clom,
+    CLOM,
     S3C,
-    Savc,
-    Sppr,
+    SAVC,
+    SPPR,
+    CEC,
+    LIMIT,
+    FACT,
+    CFSCIL,
+    NCFSCIL,
+    ALICE,
+    TEEN,
+    FeCAM,
     YourSelf,
 )
 REGISTRY: dict[str, type[Method]] = {method.name: method for method in METHODS}

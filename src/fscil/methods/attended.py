@@ -18,7 +18,8 @@ from fscil.data.session import Session, View
 from fscil.errors import InputError
 from fscil.methods.attention import PrototypeAttention
 from fscil.methods.base import Method, class_means, features
-from fscil.methods.episodes import halving, tokens
+from fscil.methods.episodes import halving
+from fscil.objectives.lengths import at_one_length
 
 
 @dataclass
@@ -52,7 +53,7 @@ class AttendedPrototypes(Method):
         self.prototypes_ = torch.cat([self.prototypes_, new])
 
     def scores(self, view: View) -> Tensor:
-        return self.attention_.scores(tokens(self.prototypes_), tokens(view.final))
+        return self.attention_.scores(at_one_length(self.prototypes_), at_one_length(view.final))
 
     def state_dict(self) -> dict[str, Any]:
         state = super().state_dict()

@@ -4,13 +4,14 @@ For every query q on its own, the tokens are T = [p_1; ...; p_C; q] and the laye
 
     T' = LayerNorm(T + W_o softmax(T W_q (T W_k)^T / sqrt(d)) T W_v + b_o),     score_c = cos(q', p'_c).
 
-Written out, that is C + 1 tokens for each of n queries. But prototypes see the same prototypes whatever the query is, and
-a softmax that gets one more entry is a weighted mean of what it was and of that entry. So
+Written out, that is C + 1 tokens for each of n queries. But prototypes see the same prototypes whatever the query is,
+and a softmax that gets one more entry is a weighted mean of what it was and of that entry. So
 
-    p'_c = LayerNorm(p_c + (1 - a) u_c + a w + b_o),   a = sigmoid(p_c W_q (q W_k)^T / sqrt(d) - logsumexp of p_c's scores),
+    p'_c = LayerNorm(p_c + (1 - a) u_c + a w + b_o),     a = sigmoid(p_c W_q (q W_k)^T / sqrt(d) - s_c),
 
-with u_c what p_c gets from the prototypes alone and w = W_o W_v q. Mean, variance and products of these vectors are sums of
-products of u, w and p: matrix products of size n x C, and no tensor of size n x C x d. Same numbers, a fraction of the time.
+with u_c what p_c gets from the prototypes alone, s_c the logsumexp of its scores there, and w = q W_v W_o. Mean,
+variance and products of these vectors are sums of products of u, w and p: matrix products of size n x C, and no tensor
+of size n x C x d. Same numbers, a fraction of the time.
 """
 
 from __future__ import annotations
@@ -18,7 +19,6 @@ from __future__ import annotations
 import math
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 

@@ -18,7 +18,8 @@ from fscil.errors import InputError
 from fscil.features import extract
 from fscil.methods.attended import AttendedPrototypes
 from fscil.methods.base import features
-from fscil.methods.episodes import ClassRows, some_classes, tokens
+from fscil.methods.episodes import ClassRows, some_classes
+from fscil.objectives.lengths import at_one_length
 
 
 @dataclass
@@ -29,6 +30,7 @@ class CEC(AttendedPrototypes):
     title: ClassVar[str] = "CEC"
     paper: ClassVar[str] = "Zhang et al., CVPR 2021"
     needs: ClassVar[frozenset[str]] = frozenset({"images", "backbone"})
+    differences: ClassVar[str] = "network frozen in meta-training; the attention layer starts at zero"
 
     way: int = 15  # base classes of an episode, each of which comes a second time turned
     shot: int = 1  # images that make a class's prototype in an episode
@@ -49,14 +51,14 @@ class CEC(AttendedPrototypes):
             by_turn = self._turned(session, chosen.flatten())
             rows = ClassRows(session.labels[chosen.flatten()], session.classes)
         else:
-            by_turn = tokens(features(session).final)[None]
+            by_turn = at_one_length(features(session).final)[None]
 
         def episode() -> Tensor:
             pictures = self._draw(by_turn, rows, generator)
             ways, _, dim = pictures.shape
             support, queries = pictures.split([self.shot, self.query], 1)
             labels = torch.arange(ways, device=pictures.device).repeat_interleave(self.query)
-            cosines, _ = self.attention_(tokens(support.mean(1)), queries.reshape(-1, dim))
+            cosines, _ = self.attention_(at_one_length(support.mean(1)), queries.reshape(-1, dim))
             return F.cross_entropy(self.scale * cosines, labels)
 
         return episode
@@ -80,4 +82,4 @@ class CEC(AttendedPrototypes):
         final, backbone = features(session).final, session.network.backbone
         pictures = session.images[chosen]
         turned = [extract(backbone, torch.rot90(pictures, turns, (1, 2))).final.to(final) for turns in (1, 2, 3)]
-        return tokens(torch.stack([final[chosen], *turned]))
+        return at_one_length(torch.stack([final[chosen], *turned]))

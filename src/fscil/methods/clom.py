@@ -27,7 +27,7 @@ _SCALE = 16.0
 
 
 @dataclass
-class Clom(Method):
+class CLOM(Method):
     name: ClassVar[str] = "clom"
     title: ClassVar[str] = "CLOM"
     paper: ClassVar[str] = "Zou et al., NeurIPS 2022"

@@ -1,12 +1,11 @@
-"""Episodes for meta-training on cached features: some classes of the base session and some of their rows, without a loop."""
+"""Episodes for meta-training on cached features: some base classes and some of their rows, drawn without a loop."""
 
 from __future__ import annotations
 
-import math
-
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+
+from fscil.errors import InputError
 
 
 class ClassRows:
@@ -14,6 +13,8 @@ class ClassRows:
 
     def __init__(self, labels: Tensor, classes: range) -> None:
         by_class = [torch.nonzero(labels == c).flatten() for c in classes]
+        if empty := [str(c) for c, rows in zip(classes, by_class, strict=True) if not len(rows)]:
+            raise InputError(f"Episodes need an image of every base class; there is none of {', '.join(empty[:5])}.")
         self.table = torch.nn.utils.rnn.pad_sequence(by_class, batch_first=True)
         self.sizes = torch.tensor([len(rows) for rows in by_class], device=labels.device)
         self._padding = torch.arange(self.table.shape[1], device=labels.device) >= self.sizes[:, None]
@@ -32,11 +33,6 @@ class ClassRows:
 def some_classes(total: int, count: int, generator: torch.Generator) -> Tensor:
     """`count` different classes of `total` in random order; all of them where there are fewer."""
     return torch.rand(total, generator=generator, device=generator.device).argsort()[:count]
-
-
-def tokens(features: Tensor) -> Tensor:
-    """Features with the length sqrt(d), which those of a ViT have already: one learning rate then fits all networks."""
-    return math.sqrt(features.shape[-1]) * F.normalize(features, dim=-1)
 
 
 def halving(optimizer: torch.optim.Optimizer, steps: int) -> torch.optim.lr_scheduler.StepLR:

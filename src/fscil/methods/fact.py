@@ -1,6 +1,6 @@
 """FACT: class means, and the vote of virtual prototypes that base training kept for classes to come.
 
-Zhou et al., Forward Compatible Few-Shot Class-Incremental Learning, CVPR 2022. Its base training is the objective `fact`.
+Zhou et al., Forward Compatible Few-Shot Class-Incremental Learning, CVPR 2022. Base training: the objective `fact`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from torch import Tensor
 from fscil.data.session import Session, View
 from fscil.errors import InputError
 from fscil.methods.base import Method, class_means, features
-from fscil.objectives.fact import mixture_losses, symmetric_beta
+from fscil.objectives.fact import mixture_losses
+from fscil.objectives.mixing import symmetric_beta
 
 
 @dataclass
@@ -25,6 +26,10 @@ class FACT(Method):
     name: ClassVar[str] = "fact"
     title: ClassVar[str] = "FACT"
     paper: ClassVar[str] = "Zhou et al., CVPR 2022"
+    differences: ClassVar[str] = (
+        "vote with unit class vectors; class means in every session; virtual prototypes are learned on frozen features "
+        "where base training brought none"
+    )
 
     eta: float = 0.1  # share of the virtual prototypes' vote; 0: class means alone
     top: int = 40  # virtual prototypes, the nearest ones, that vote

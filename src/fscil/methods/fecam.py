@@ -28,7 +28,7 @@ class FeCAM(Method):
     differences: ClassVar[str] = "the base session is scored like the others; shrinkage chosen without test data"
 
     power: float = 0.5  # Tukey's transform where no feature is negative; 0: log, 1: none (as always with calibrate)
-    diagonal: float = 20.0  # gamma 1: the mean variance times this is added to every variance
+    diagonal: float = 100.0  # gamma 1: the mean variance times this is added to every variance
     rest: float = 0.0  # gamma 2: the mean covariance times this is added to every covariance
     rounds: int = 1  # how often that is done (the authors' code: twice)
     correlation: bool = True  # divide by the standard deviations, so that classes of any spread compare
@@ -103,6 +103,10 @@ class FeCAM(Method):
             matrix = shrunk(matrix, self.diagonal, self.rest)
         if self.correlation:
             matrix = correlations(matrix)
+        if not self.rest:  # definite, so the faster factor does
+            eye = torch.eye(matrix.shape[-1], dtype=matrix.dtype, device=matrix.device)
+            factors = torch.linalg.cholesky(matrix)
+            return torch.linalg.solve_triangular(factors, eye.expand_as(matrix), upper=False).mT.float()
         values, vectors = torch.linalg.eigh(matrix)
         kept = values > values[:, -1:] * 1e-10
         roots = torch.where(kept, values.clamp(min=1e-30).rsqrt(), 0)

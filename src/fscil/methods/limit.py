@@ -17,7 +17,8 @@ from fscil.data.session import Session, View
 from fscil.errors import InputError
 from fscil.methods.attended import AttendedPrototypes
 from fscil.methods.base import features
-from fscil.methods.episodes import ClassRows, some_classes, tokens
+from fscil.methods.episodes import ClassRows, some_classes
+from fscil.objectives.lengths import at_one_length
 
 
 @dataclass
@@ -27,6 +28,9 @@ class LIMIT(AttendedPrototypes):
     name: ClassVar[str] = "limit"
     title: ClassVar[str] = "LIMIT"
     paper: ClassVar[str] = "Zhou et al., TPAMI 2022"
+    differences: ClassVar[str] = (
+        "network frozen in meta-training; tasks draw their own classes; only classes seen so far are attended to"
+    )
 
     queries: int = 128  # images of a step, of all base classes
     tasks: int = 4  # fake tasks of a step (official: 32, all alike)
@@ -42,8 +46,8 @@ class LIMIT(AttendedPrototypes):
             raise InputError("options.limit: queries, tasks, way and shot must be at least 1.")
 
     def episodes(self, session: Session, generator: torch.Generator) -> Callable[[], Tensor]:
-        final = tokens(features(session).final)
-        means = tokens(self.prototypes_)
+        final = at_one_length(features(session).final)
+        means = at_one_length(self.prototypes_)
         rows = ClassRows(session.labels, session.classes)
 
         def episode() -> Tensor:
@@ -56,14 +60,14 @@ class LIMIT(AttendedPrototypes):
         return episode
 
     def scores(self, view: View) -> Tensor:
-        return self.attention_.scores(tokens(self.prototypes_), tokens(view.final), self.unit_query)
+        return self.attention_.scores(at_one_length(self.prototypes_), at_one_length(view.final), self.unit_query)
 
     def _classifiers(self, final: Tensor, means: Tensor, rows: ClassRows, generator: torch.Generator) -> list[Tensor]:
         """One classifier per task: the class means, some of them replaced by few-shot prototypes."""
         made: list[Tensor] = []
         for _ in range(self.tasks if self.own_classes else 1):
             classes = some_classes(len(rows), max(1, min(self.way, len(rows) // 2)), generator)
-            few = tokens(final[rows.draw(classes, self.shot, generator)].mean(1))
+            few = at_one_length(final[rows.draw(classes, self.shot, generator)].mean(1))
             made.append(means.index_copy(0, classes, few))
         return made if self.own_classes else made * self.tasks
 

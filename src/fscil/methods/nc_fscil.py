@@ -21,21 +21,20 @@ from fscil.backbones.etf import DIM, EtfHead, Neck, simplex_frame
 from fscil.data.session import Session, View
 from fscil.errors import InputError
 from fscil.methods.base import Method, features, mean_features
+from fscil.objectives.dot_regression import WEIGHT
 
 Batch = tuple[Tensor, Tensor]  # features (n, d), labels (n,)
 
-WEIGHT = 10.0  # of the loss, as in base training
-
 
 @dataclass
-class NcFscil(Method):
-    name: ClassVar[str] = "nc_fscil"
+class NCFSCIL(Method):
+    name: ClassVar[str] = "nc-fscil"
     title: ClassVar[str] = "NC-FSCIL"
     paper: ClassVar[str] = "Yang et al., ICLR 2023"
     needs: ClassVar[frozenset[str]] = frozenset({"backbone"})
     differences: ClassVar[str] = "the last epoch is kept, not the best on the test set"
 
-    steps: tuple[int, ...] = (50, 75, 100, 120, 140, 160, 200, 200)  # updates in sessions 1, 2, ...; the last goes on
+    steps: tuple[int, ...] = (100, 150, 200, 240, 280, 320, 400)  # updates in sessions 1, 2, ...; then the last again
     lr: float = 0.25
     momentum: float = 0.9
     weight_decay: float = 5e-4
@@ -44,15 +43,16 @@ class NcFscil(Method):
     rescale: bool = True  # classes that are rare in a batch count for more
     mixup: float = 0.75  # probability that a batch mixes the neck's outputs in pairs
     vertices: int = 200  # classes to reserve room for, where the network has no frame; more must not come
-    base_steps: int = 300  # updates of a neck made here, on the base features
-    base_batch: int = 512
+    base_steps: int = 1000  # updates of a neck made here, on the base features
+    base_batch: int = 128
+    base_mixup: float = 1.0  # as mixup, for those updates
 
     def start(self, *, seed: int, depth: int, device: torch.device) -> None:
         super().start(seed=seed, depth=depth, device=device)
         if not self.steps or min(self.steps) < 1:
-            raise InputError("options.nc_fscil.steps must name at least one number of updates, each above 0.")
+            raise InputError("options.nc-fscil.steps must name at least one number of updates, each above 0.")
         if not 2 <= self.vertices <= DIM:
-            raise InputError(f"options.nc_fscil.vertices must lie between 2 and {DIM}; got {self.vertices}.")
+            raise InputError(f"options.nc-fscil.vertices must lie between 2 and {DIM}; got {self.vertices}.")
 
     def fit_base(self, session: Session) -> None:
         x = features(session).final
@@ -68,7 +68,8 @@ class NcFscil(Method):
         start = torch.Generator().manual_seed(self.seed_)
         self.frame_ = simplex_frame(self.vertices, DIM, start).to(x.device)
         self.neck_ = _fresh_neck(x.shape[1], self.seed_).to(x.device)
-        self._train(_batches(x, session.labels, self.base_batch, self._generator(0)), self.base_steps, 0)
+        batches = _batches(x, session.labels, self.base_batch, self._generator(0))
+        self._train(batches, self.base_steps, self.base_mixup, 0)
 
     def fit_novel(self, session: Session) -> None:
         self._check_room(session.classes.stop, len(self.frame_))
@@ -80,7 +81,7 @@ class NcFscil(Method):
         labels = torch.cat([session.labels, rehearsed, base])
         generator = self._generator(session.index)
         steps = self.steps[min(session.index, len(self.steps)) - 1]
-        self._train(_batches(inputs, labels, self.batch, generator), steps, session.index)
+        self._train(_batches(inputs, labels, self.batch, generator), steps, self.mixup, session.index)
         self.means_ = torch.cat([self.means_, mean_features(x, session.labels, session.classes)])
 
     @torch.no_grad()
@@ -99,7 +100,7 @@ class NcFscil(Method):
             self.neck_ = _fresh_neck(self.means_.shape[1], 0).to(self.means_.device)
             self.neck_.load_state_dict(state["neck_"])
 
-    def _train(self, batches: Callable[[], Batch], steps: int, session: int) -> None:
+    def _train(self, batches: Callable[[], Batch], steps: int, mixup: float, session: int) -> None:
         optimizer = torch.optim.SGD(
             self.neck_.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
         )
@@ -108,13 +109,13 @@ class NcFscil(Method):
             optimizer.param_groups[0]["lr"] = self.lr * pace(step, steps)
             inputs, labels = batches()
             optimizer.zero_grad(set_to_none=True)
-            self._loss(self.neck_(inputs), labels, generator).backward()
+            self._loss(self.neck_(inputs), labels, mixup, generator).backward()
             optimizer.step()
 
-    def _loss(self, outputs: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
+    def _loss(self, outputs: Tensor, labels: Tensor, mixup: float, generator: torch.Generator) -> Tensor:
         weights = rarity(labels, len(self.frame_)) if self.rescale else torch.ones_like(labels, dtype=outputs.dtype)
         order = torch.rand(len(labels), generator=generator, device=labels.device).argsort()
-        mixing = torch.rand((), generator=generator, device=labels.device) < self.mixup
+        mixing = torch.rand((), generator=generator, device=labels.device) < mixup
         # Unmixed, a sample is its own partner, and the mean of the two losses is the loss.
         partner = torch.where(mixing, order, torch.arange(len(labels), device=labels.device))
         unit = F.normalize((outputs + outputs[partner]) / 2, dim=-1)
@@ -130,7 +131,7 @@ class NcFscil(Method):
     def _check_room(self, classes: int, vertices: int) -> None:
         if classes > vertices:
             raise InputError(
-                f"NC-FSCIL reserved room for {vertices} classes and is shown {classes}; set options.nc_fscil.vertices "
+                f"NC-FSCIL reserved room for {vertices} classes and is shown {classes}; set options.nc-fscil.vertices "
                 f"(or train.vertices, where the network has the frame) to all classes that will ever come."
             )
 

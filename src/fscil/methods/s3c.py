@@ -34,6 +34,7 @@ class S3C(Method):
         "the last epoch is kept, not the best on the test set; base training turns an image once a step, not four times"
     )
 
+    rows: str = "means"  # a class starts at the unit mean of its features; base classes at the trained rows with "head"
     turns: int = 0  # quarter turns: 1 or 4; 0: as base training had, 4 where it did not say
     steps: int = 100  # a session; each sees all its shots
     lr: float = 0.01  # CUB-200: 0.003
@@ -50,6 +51,8 @@ class S3C(Method):
         super().start(seed=seed, depth=depth, device=device)
         if self.turns not in (0, 1, 4):
             raise InputError(f"options.s3c.turns must be 1, 4, or 0 for what base training had; got {self.turns}.")
+        if self.rows not in ("means", "head"):
+            raise InputError(f"options.s3c.rows must be means or head; got '{self.rows}'.")
         if self.steps < 0 or self.lr <= 0:
             raise InputError("options.s3c needs steps of at least 0 and an lr above 0.")
 
@@ -61,13 +64,14 @@ class S3C(Method):
         self.turns_ = self._count(session, 4 if sigma is None else len(sigma) // count)
         tokens = self._attend(self._turned(session))
         self.old_ = mean_features(tokens[0], session.labels, session.classes)
-        if sigma is not None and session.network is not None:
-            # The trained rows: those of one turn lie together, class by class.
-            self.mu_ = session.network.head.weight.detach().view(-1, count, sigma.shape[1])[: self.turns_].clone()
+        self.mu_ = self._means(tokens, session)
+        self.sigma_ = torch.zeros_like(self.mu_)
+        if sigma is not None:  # of the trained head the rows of one turn lie together, class by class
             self.sigma_ = sigma.view(-1, count, sigma.shape[1])[: self.turns_].clone()
-        else:
-            self.mu_ = self._means(tokens, session)
-            self.sigma_ = torch.zeros_like(self.mu_)
+        if self.rows == "head":
+            if sigma is None or session.network is None:
+                raise InputError("options.s3c.rows=head needs a network trained with train.objective=s3c.")
+            self.mu_ = session.network.head.weight.detach().view(-1, count, sigma.shape[1])[: self.turns_].clone()
 
     def fit_novel(self, session: Session) -> None:
         generator = torch.Generator(device=self.mu_.device).manual_seed(self.seed_ * 1_000_003 + session.index)
@@ -93,7 +97,7 @@ class S3C(Method):
 
     @torch.no_grad()
     def scores(self, view: View) -> Tensor:
-        turned = self._views(view, view.images, FANTASIES[self.turns_])
+        turned = self._views(view, view.images, FANTASIES[self.turns_], keep=True)
         return self._logits(self._attend(turned)).mean(0)
 
     def variants(self) -> dict[str, Callable[[View], Tensor]]:
@@ -125,4 +129,6 @@ class S3C(Method):
         return block(x.flatten(0, 1), generator).unflatten(0, x.shape[:2])
 
     def _means(self, tokens: Tensor, session: Session) -> Tensor:
-        return torch.stack([mean_features(x, session.labels, session.classes) for x in tokens])
+        means = torch.stack([mean_features(x, session.labels, session.classes) for x in tokens])
+        # A row of length 1 moves as far in every network; beside trained rows it keeps the length of its features.
+        return F.normalize(means, dim=-1) if self.rows == "means" else means

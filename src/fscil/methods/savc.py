@@ -20,7 +20,7 @@ from fscil.methods.fantasy_views import FantasyViews
 
 
 @dataclass
-class Savc(Method):
+class SAVC(Method):
     name: ClassVar[str] = "savc"
     title: ClassVar[str] = "SAVC"
     paper: ClassVar[str] = "Song et al., CVPR 2023"
@@ -47,7 +47,7 @@ class Savc(Method):
         self.prototypes_ = torch.cat([self.prototypes_, self._means(session)], 1)
 
     def scores(self, view: View) -> Tensor:
-        return self._cosines(self._views(view, view.images, FANTASIES[self.count_])).mean(0)
+        return self._cosines(self._views(view, view.images, FANTASIES[self.count_], keep=True)).mean(0)
 
     def variants(self) -> dict[str, Callable[[View], Tensor]]:
         return {"without transforms": lambda view: self._cosines(view.final[None])[0]}

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from fscil.config import TrainConfig, build
 from fscil.errors import InputError, nearest
+from fscil.objectives.alice import ALICE
 from fscil.objectives.base import Objective, Setting
-from fscil.objectives.clom import Clom
+from fscil.objectives.c_fscil import CFscil
+from fscil.objectives.clom import CLOM
 from fscil.objectives.cross_entropy import CrossEntropy, mixed_cross_entropy
 from fscil.objectives.distill import distillation
 from fscil.objectives.dot_regression import DotRegression, dot_regression
+from fscil.objectives.fact import Fact
 from fscil.objectives.s3c import S3C
-from fscil.objectives.savc import Savc
-from fscil.objectives.sppr import Sppr
+from fscil.objectives.savc import SAVC
+from fscil.objectives.sppr import SPPR
 
 OBJECTIVES: dict[str, type[Objective]] = {
+    "alice": ALICE,
     "cross_entropy": CrossEntropy,
+    "c-fscil": CFscil,
+    "fact": Fact,
     "dot_regression": DotRegression,
-    "clom": Clom,
+    "clom": CLOM,
     "s3c": S3C,
-    "savc": Savc,
-    "sppr": Sppr,
+    "savc": SAVC,
+    "sppr": SPPR,
 }
 
 

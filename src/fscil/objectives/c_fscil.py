@@ -1,14 +1,14 @@
 """C-FSCIL's base training (Hersche et al., CVPR 2022): a wide layer whose class vectors become quasi-orthogonal.
 
-First plain cross-entropy; then episodes inside every batch: one half of it makes the prototypes, the other half is compared
-with them by a sharpened attention.
+First plain cross-entropy; then episodes inside every batch: one half of it makes the prototypes, the other half is
+compared with them by a sharpened attention.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -18,12 +18,13 @@ from fscil.data.augment import Mixed
 from fscil.errors import InputError
 from fscil.objectives.base import Objective, Setting
 from fscil.objectives.cross_entropy import mixed_cross_entropy
+from fscil.objectives.lengths import at_one_length
 
 SHARPNESS = 10.0
 
 
 @dataclass(frozen=True)
-class Options:
+class CFscilOptions:
     width: int = 512  # of the vectors that stand for classes
     start: float = 0.5  # share of the training that is cross-entropy alone
     keep: float = 0.0  # weight of cross-entropy after that
@@ -55,9 +56,9 @@ def episode_losses(embedded: Tensor, prototypes: Tensor, targets: Tensor, presen
 class CFscil(Objective):
     """Trains `fc`, the map from features to class vectors, which the method takes along."""
 
-    Options: ClassVar[type[Any]] = Options
+    Options = CFscilOptions
 
-    def __init__(self, options: Options, setting: Setting) -> None:
+    def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__(options, setting)
         if options.width < 1 or not 0 <= options.start < 1 or options.keep < 0 or options.weight <= 0:
             raise InputError(
@@ -66,7 +67,7 @@ class CFscil(Objective):
             )
         self.fc = nn.Linear(setting.dim, options.width)
 
-    def forward(self, classifier: nn.Module, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, classifier: Any, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
         options, batch = self.options, views[0]
         features = classifier.backbone(batch.images)
         logits = classifier.head(features)
@@ -87,8 +88,3 @@ class CFscil(Objective):
         losses = episode_losses(embedded[half:], prototypes, parts[half:], present)
         known = (parts[half:] * present).sum(1)  # an image of a class without support says nothing
         return (losses * known).sum() / known.sum().clamp(min=1)
-
-
-def at_one_length(features: Tensor) -> Tensor:
-    """Features with the length sqrt(d): tanh would otherwise mean something else for every network."""
-    return features.shape[-1] ** 0.5 * F.normalize(features, dim=-1)

@@ -41,7 +41,7 @@ class ExtraBranch(nn.Module):
 
 
 @dataclass(frozen=True)
-class ClomOptions:
+class CLOMOptions:
     width: int = 256  # of the extra branch
     weight: float = 1.0  # of the extra branch's loss
     average: float = -0.2  # margin of the features for a pair of average similarity
@@ -50,8 +50,8 @@ class ClomOptions:
     extra_alike: float = 0.2
 
 
-class Clom(Objective):
-    Options = ClomOptions
+class CLOM(Objective):
+    Options = CLOMOptions
 
     def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__(options, setting)

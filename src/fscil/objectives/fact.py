@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,26 +20,19 @@ from fscil.data.augment import Mixed
 from fscil.errors import InputError
 from fscil.objectives.base import Objective, Setting
 from fscil.objectives.cross_entropy import mixed_cross_entropy
+from fscil.objectives.mixing import symmetric_beta
 
 _NEVER = -1e9  # the logit of a label that is ruled out
 
 
 @dataclass(frozen=True)
-class Options:
+class FactOptions:
     virtual: int = 40  # prototypes kept for classes to come
     balance: float = 0.01  # weight of the three losses beside cross-entropy; 0: cross-entropy alone
     alpha: float = 0.5  # Beta(alpha, alpha) gives the share of the first image in a mixture
     attached: int = 3  # base classes that each virtual class may be second best for; 0: all, as in the paper
     start: float = 0.0  # share of the training after which the three losses come in
     mix_after: int = -1  # stage of the network after which images are mixed; 0: before the first, -1: the middle one
-
-
-def symmetric_beta(alpha: float, first: Tensor, second: Tensor) -> Tensor:
-    """Beta(alpha, alpha) from two uniform numbers, without rejection (Devroye 1996; see `Augment`)."""
-    radius = first ** (1 / alpha)
-    cosine = torch.cos(2 * math.pi * second)
-    squared = (1 - radius) * cosine.square()
-    return 0.5 + 0.5 * cosine.sign() * (squared / (radius + squared).clamp(min=1e-12)).sqrt()
 
 
 def mixture_losses(logits: Tensor, classes: int) -> Tensor:
@@ -66,11 +59,11 @@ def second_best_loss(logits: Tensor, batch: Mixed, classes: int, attached: Tenso
 class Fact(Objective):
     """`virtual` is trained and is what the method takes along; `anchors`, where it started, stay as they are."""
 
-    Options: ClassVar[type[Any]] = Options
+    Options = FactOptions
     anchors: Tensor
     attached: Tensor
 
-    def __init__(self, options: Options, setting: Setting) -> None:
+    def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__(options, setting)
         if options.virtual < 1 or options.alpha <= 0 or options.balance < 0 or options.attached < 0:
             raise InputError(
@@ -78,13 +71,13 @@ class Fact(Objective):
                 "not negative."
             )
         start = nn.init.orthogonal_(torch.empty(options.virtual, setting.dim))
-        self.virtual = nn.Parameter(start.clone())
+        self.virtual = nn.Parameter(start.clone(), requires_grad=options.balance > 0)
         self.register_buffer("anchors", start)
         chances = torch.rand(setting.outputs, options.virtual)
         rank = chances.argsort(0).argsort(0)  # in each column the numbers 0, 1, ... in random order
         self.register_buffer("attached", rank < (options.attached or setting.outputs))
 
-    def forward(self, classifier: nn.Module, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, classifier: Any, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
         options, setting, batch = self.options, self.setting, views[0]
         backbone, head = classifier.backbone, classifier.head
         if not isinstance(backbone, Backbone) or not isinstance(head, CosineHead):

@@ -25,7 +25,7 @@ from fscil.objectives.momentum import MomentumCopy
 
 
 @dataclass(frozen=True)
-class SavcOptions:
+class SAVCOptions:
     fantasies: int = 2  # transforms of every class, the identity included: 1, 2, 4 or 12
     every: bool = False  # every view in every transform, as published (False: each image in one of them, at random)
     small_views: int = 1  # small crops of an image in a step (published: 4)
@@ -39,8 +39,8 @@ class SavcOptions:
     weight_small: float = 0.8  # of the contrast of small crops
 
 
-class Savc(Objective):
-    Options = SavcOptions
+class SAVC(Objective):
+    Options = SAVCOptions
     views = 3  # to classify and ask with, for the keys, and to take small crops from
 
     def __init__(self, options: Any, setting: Setting) -> None:

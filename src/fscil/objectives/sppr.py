@@ -86,15 +86,15 @@ def _unit(x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class SpprOptions:
+class SPPROptions:
     way: int = 5  # classes that pretend to be new
     shot: int = 5  # images of each that make its prototype; never more than half of what the batch has of the class
     tasks: int = 3  # such choices in a step
     weight_head: float = 0.0  # of a plain classifier's loss; 0, as published: it learns, the features do not
 
 
-class Sppr(Objective):
-    Options = SpprOptions
+class SPPR(Objective):
+    Options = SPPROptions
 
     def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__(options, setting)

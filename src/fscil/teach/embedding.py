@@ -29,7 +29,10 @@ from fscil.teach.knowledge import Space, rejoin
 from fscil.teach.projection import principal_axes
 from fscil.training.checkpoint import read_tensors, save_tensors
 
-SHRINKAGE = 0.1  # of the covariance towards its mean variance
+# What is added to the covariance, in mean variances. A network pulls the classes it is trained on together, most of all
+# where it has seen them often; directions that look quiet there need not be quiet in new classes. So it depends on the
+# network, and is chosen for those that come with the package (see `fscil.teach.statistics`); this is for others.
+SHRINKAGE = 3.0
 RECTIFIED_WEIGHT = 0.5  # of the rectified features together, beside 1 for the whitened ones
 
 
@@ -81,7 +84,9 @@ class Embedding(nn.Module):
 
 
 @torch.no_grad()
-def fit(stacked: Tensor, labels: Tensor, blocks: tuple[int, ...], depth: int) -> Embedding:
+def fit(
+    stacked: Tensor, labels: Tensor, blocks: tuple[int, ...], depth: int, shrinkage: float = SHRINKAGE
+) -> Embedding:
     """The embedding of an encoder from features (n, 1 + layers, d) of its base classes' training images."""
     embedding = Embedding(stacked.shape[1] - 1, stacked.shape[2], whitened=True)
     classes = int(labels.max()) + 1
@@ -90,7 +95,7 @@ def fit(stacked: Tensor, labels: Tensor, blocks: tuple[int, ...], depth: int) ->
     means /= torch.bincount(labels, minlength=classes).clamp(min=1)[:, None]
     inside = joint - means[labels]
     covariance = inside.T @ inside / max(1, len(joint) - classes)
-    covariance += SHRINKAGE * covariance.diagonal().mean() * torch.eye(len(covariance))
+    covariance += shrinkage * covariance.diagonal().mean() * torch.eye(len(covariance))
     values, vectors = torch.linalg.eigh(covariance)
     embedding.centre.copy_(joint.mean(0).float())
     embedding.whitening.copy_((vectors * values.rsqrt() @ vectors.T).float())
@@ -109,7 +114,9 @@ def fit(stacked: Tensor, labels: Tensor, blocks: tuple[int, ...], depth: int) ->
 
 def save(path: Path, embedding: Embedding, info: dict[str, Any]) -> None:
     shape = {"layers": embedding.layers, "dim": embedding.dim, "whitened": embedding.whitened}
-    save_tensors(path, dict(embedding.state_dict()), {**info, **shape, "prior": embedding.prior, "kind": "embedding"})
+    # Half precision halves the file and moves similarities in the fourth digit.
+    tensors = {name: tensor.half() for name, tensor in embedding.state_dict().items()}
+    save_tensors(path, tensors, {**info, **shape, "prior": embedding.prior, "kind": "embedding"})
 
 
 def load(path: Path) -> tuple[Embedding, dict[str, Any]]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from fscil.errors import InputError
 from fscil.teach import changes, encoders, pictures
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
     from fscil.teach.encoders import Encoder
 
 RIVALS = 3
+SLICE = 256  # images that are decoded together
+_SEEN = np.empty(0, dtype=np.uint8)  # in place of pixels that are not needed any more
 SMALL_IMAGES = 64  # pixels
 
 
@@ -149,10 +154,18 @@ class Learner:
         self._writable()
         encoder = self.encoder  # loaded before the clock starts
         started = time.perf_counter()
-        read = self._read(images, keep=True)
-        usable = [picture for picture in read if isinstance(picture, Picture)]
-        skipped = [Skipped(item.file, item.reason) for item in read if isinstance(item, Refused)]
-        features = encoder.features([picture.pixels for picture in usable])
+        given = pictures.listed(images)
+        if len(given) > MAX_IMAGES_AT_ONCE:
+            raise InputError(f"{len(given)} images at once are too many; give at most {MAX_IMAGES_AT_ONCE}.")
+        usable: list[Picture] = []
+        skipped: list[Skipped] = []
+        parts = [encoder.features([])]
+        for read in self._read(given, keep=True):
+            good = [item for item in read if isinstance(item, Picture)]
+            parts.append(encoder.features([picture.pixels for picture in good]))
+            usable += [dataclasses.replace(picture, pixels=_SEEN) for picture in good]
+            skipped += [Skipped(item.file, item.reason) for item in read if isinstance(item, Refused)]
+        features = np.concatenate(parts)
         added, known = changes.add_images(self._store, name, usable, features, keep=self.keeps_images)
         rivals = self._rivals(name) if added else []
         return Learned(name, added, skipped + known, time.perf_counter() - started, rivals)
@@ -182,22 +195,21 @@ class Learner:
         state = self.state()
         if not state.knowledge.memories:
             raise InputError("The project knows no class yet; teach it one with `learn` or `fscil teach add`.")
-        read = self._read(images, keep=False)
-        usable = [item for item in read if isinstance(item, Picture)]
-        vectors = self.encoder.vectors(self.encoder.features([picture.pixels for picture in usable]))
-        answers = iter(state.answers(vectors, top))
         out = []
-        for item in read:
-            if isinstance(item, Refused):
-                out.append(Prediction(item.file, "", 0.0, [], item.reason))
-            else:
-                guesses = next(answers)
-                out.append(Prediction(item.file, guesses[0].label, guesses[0].confidence, guesses))
+        for read in self._read(pictures.listed(images), keep=False):
+            usable = [item.pixels for item in read if isinstance(item, Picture)]
+            answers = iter(state.answers(self.encoder.vectors(self.encoder.features(usable)), top))
+            for item in read:
+                if isinstance(item, Refused):
+                    out.append(Prediction(item.file, "", 0.0, [], item.reason))
+                else:
+                    guesses = next(answers)
+                    out.append(Prediction(item.file, guesses[0].label, guesses[0].confidence, guesses))
         return out
 
     def explain(self, image: Source, count: int = 4) -> list[Neighbour]:
         """The project's images that are most like this one."""
-        (item,) = self._read([image], keep=False)
+        (item,) = pictures.read_all([image], self._reference.image_size, keep=False)
         if isinstance(item, Refused):
             raise InputError(f"{item.file}: {item.reason}.")
         return self.state().neighbours(self.encoder.vectors(self.encoder.features([item.pixels]))[0], count)
@@ -264,11 +276,11 @@ class Learner:
                 self._state = load_state(self._store, self.encoder, self._state)
             return self._state
 
-    def _read(self, images: Iterable[Source], *, keep: bool) -> list[Picture | Refused]:
-        items = pictures.listed(images)
-        if keep and len(items) > MAX_IMAGES_AT_ONCE:
-            raise InputError(f"{len(items)} images at once are too many; give at most {MAX_IMAGES_AT_ONCE}.")
-        return pictures.read_all(items, self._reference.image_size, keep=keep)
+    def _read(self, given: list[Source], *, keep: bool) -> Iterator[list[Picture | Refused]]:
+        """In slices, so that a long list of photographs is never in memory as a whole."""
+        for start in range(0, len(given), SLICE):
+            part = given[start : start + SLICE]
+            yield pictures.read_all(part, self._reference.image_size, keep=keep, first=start)
 
     def _rivals(self, name: str) -> list[Rival]:
         knowledge = self.state().knowledge

@@ -51,9 +51,18 @@ class PictureError(Exception):
 class Picture:
     file: str  # the name given, for messages
     id: str  # sha256 of the content
-    content: bytes
+    content: bytes | Path  # of a file only where it is: many photographs do not fit into memory together
     media: str
     pixels: np.ndarray  # (size, size, 3) uint8
+
+    def read_again(self) -> bytes:
+        """The content, for storing it."""
+        if isinstance(self.content, bytes):
+            return self.content
+        content = _file(self.content)
+        if hashlib.sha256(content).hexdigest() != self.id:
+            raise PictureError("changed while it was being learned")
+        return content
 
 
 @dataclass(frozen=True)
@@ -62,10 +71,11 @@ class Refused:
     reason: str
 
 
-def read_all(sources: Iterable[Source], size: int, *, keep: bool) -> list[Picture | Refused]:
+def read_all(sources: Iterable[Source], size: int, *, keep: bool, first: int = 0) -> list[Picture | Refused]:
     """Decode in a few threads (decoders let go of the interpreter), in the order given.
 
-    `keep`: with content and hash, for learning; without, arrays need not be packed into a file first.
+    `keep`: with content and hash, for learning; without, arrays need not be packed into a file first. `first`: number
+    of the first one, for naming those that have no name.
     """
     given = listed(sources)
 
@@ -78,15 +88,16 @@ def read_all(sources: Iterable[Source], size: int, *, keep: bool) -> list[Pictur
             return Refused(name, str(error))
 
     if len(given) < 8:
-        return [one(pair) for pair in enumerate(given)]
+        return [one(pair) for pair in enumerate(given, first)]
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        return list(pool.map(one, enumerate(given)))
+        return list(pool.map(one, enumerate(given, first)))
 
 
 def read(source: Source, name: str, size: int) -> Picture:
     content = _content(source)
     image, media = open_checked(content)
-    return Picture(name, hashlib.sha256(content).hexdigest(), content, media, _square(image, size))
+    kept = Path(source) if isinstance(source, str | os.PathLike) else content
+    return Picture(name, hashlib.sha256(content).hexdigest(), kept, media, _square(image, size))
 
 
 def name_of(source: Source, number: int) -> str:

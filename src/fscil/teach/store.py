@@ -20,7 +20,7 @@ from typing import Any
 from fscil.errors import InputError
 from fscil.storage import write_atomic
 from fscil.teach import schema
-from fscil.teach.pictures import SUFFIXES, Picture
+from fscil.teach.pictures import SUFFIXES, Picture, PictureError
 
 FILE = "project.sqlite"
 WAIT_SECONDS = 20.0  # for another writer
@@ -50,19 +50,27 @@ class Store:
                 f"{path} was made by another version of fscil (project format {version}, this one reads "
                 f"{schema.VERSION}); install that version."
             )
-        self._writer = None if readonly else _connect(database, readonly=False)
+        self._writer: sqlite3.Connection | None = None
         if not readonly:
+            try:
+                self._writer = _connect(database, readonly=False)
+            except sqlite3.OperationalError as error:
+                self._reader.close()
+                raise InputError(f"{path} cannot be written ({error}); open it for reading only.") from None
             self._sweep()
 
     @classmethod
     def create(cls, path: Path, meta: dict[str, str]) -> Store:
         """Make the database under another name and rename it when it is complete."""
         temporary = path / f".project-{os.getpid()}.sqlite"
-        connection = _connect(temporary, readonly=False)
-        connection.executescript(schema.TABLES)
         rows = {**meta, "schema": str(schema.VERSION), "generation": "0"}
-        connection.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
-        connection.close()  # folds the write-ahead log into the file
+        try:
+            connection = _connect(temporary, readonly=False)
+            connection.executescript(schema.TABLES)
+            connection.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
+            connection.close()  # folds the write-ahead log into the file
+        except sqlite3.OperationalError as error:
+            raise InputError(f"No project can be made in {path}: {error}; choose another folder.") from None
         os.replace(temporary, path / FILE)
         _flush_folder(path)
         return cls(path, readonly=False)
@@ -213,7 +221,11 @@ class Transaction:
     def _write_image(self, picture: Picture) -> None:
         path = self.store.image_path(picture.id, picture.media)
         if not path.exists():
-            write_atomic(path, lambda target: _write(target, picture.content))
+            try:
+                content = picture.read_again()
+            except PictureError as error:
+                raise InputError(f"{picture.file}: {error}; nothing was learned.") from None
+            write_atomic(path, lambda target: _write(target, content))
 
     def flush_images(self) -> None:
         """The names of new files must be on disk before the commit that relies on them."""

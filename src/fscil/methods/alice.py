@@ -1,0 +1,81 @@
+"""ALICE: cosine to class means, with as few images behind the mean of a base class as behind that of a new one.
+
+Peng et al., Few-Shot Class-Incremental Learning from an Open-Set Perspective, ECCV 2022. What makes the difference is
+base training (`fscil.objectives.alice`); afterwards nothing is trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from fscil.data.session import Session, View
+from fscil.errors import InputError
+from fscil.methods.base import Method, features, mean_features
+
+SELECTIONS = ("nearest", "authors")
+
+
+@dataclass
+class ALICE(Method):
+    name: ClassVar[str] = "alice"
+    title: ClassVar[str] = "ALICE"
+    paper: ClassVar[str] = "Peng et al., ECCV 2022"
+    differences: ClassVar[str] = "the last epoch is kept, not the best on the test set; no hue or greyscale jitter"
+
+    balanced: int = 5  # images behind the mean of a base class; 0: all
+    selection: str = "nearest"  # those: the nearest to the mean of all, or found one by one as in the code ("authors")
+
+    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
+        super().start(seed=seed, depth=depth, device=device)
+        if self.selection not in SELECTIONS:
+            raise InputError(f"options.alice.selection must be nearest or authors; got '{self.selection}'.")
+        if self.balanced < 0:
+            raise InputError(f"options.alice.balanced must not be negative; got {self.balanced}.")
+
+    def fit_base(self, session: Session) -> None:
+        x = features(session).final
+        self.all_means_ = F.normalize(mean_features(x, session.labels, session.classes), dim=-1)
+        self.means_ = self.all_means_
+        if self.balanced:
+            chosen = []
+            for c in session.classes:
+                members = x[session.labels == c]
+                distances = 1 - F.normalize(members, dim=-1) @ self.all_means_[c]
+                picked = few_nearest(distances, self.balanced, in_order=self.selection == "authors")
+                chosen.append(members[picked].mean(0))
+            self.means_ = F.normalize(torch.stack(chosen), dim=-1)
+
+    def fit_novel(self, session: Session) -> None:
+        new = F.normalize(mean_features(features(session).final, session.labels, session.classes), dim=-1)
+        self.means_ = torch.cat([self.means_, new])
+        self.all_means_ = torch.cat([self.all_means_, new])
+
+    def scores(self, view: View) -> Tensor:
+        return F.normalize(view.final, dim=-1) @ self.means_.T
+
+    def variants(self) -> dict[str, Callable[[View], Tensor]]:
+        return {"means of all base images": lambda view: F.normalize(view.final, dim=-1) @ self.all_means_.T}
+
+
+def few_nearest(distances: Tensor, count: int, in_order: bool) -> Tensor:
+    """Where the `count` smallest distances are; `in_order`, what the authors' single pass over the images finds.
+
+    That pass starts with the first images; each later one takes the first place whose distance is larger, which need
+    not be the place of the farthest.
+    """
+    if not in_order or len(distances) <= count:
+        return distances.topk(min(count, len(distances)), largest=False).indices
+    values = distances.tolist()
+    places = list(range(count))
+    for later in range(count, len(values)):
+        for place, holder in enumerate(places):
+            if values[holder] > values[later]:
+                places[place] = later
+                break
+    return torch.tensor(places, device=distances.device)

@@ -1,0 +1,84 @@
+"""What every objective here must hold to: it learns, continues as if never stopped, and can be compiled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from small_networks import batch, classifier, objective, trainer
+
+from fscil.errors import InputError
+from fscil.training.checkpoint import load_classifier
+from fscil.training.loop import Trainer
+
+SETTINGS = {
+    "c-fscil": ["train.objective_options={width=8}"],
+    "clom": ["train.objective_options={width=8}"],
+    "fact": ["train.objective_options={virtual=6}"],
+    "s3c": ["train.augment.turn=0.75"],
+    "savc": ["train.objective_options={queue=64, width=8}"],
+    "sppr": ["train.objective_options={way=2}"],
+}
+OUTPUTS = {"s3c": 16}
+OPTIONS: dict[str, dict[str, object]] = {"savc": {"queue": 32}, "sppr": {"way": 2}}
+NAMES = sorted(SETTINGS)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_killed_and_continued_it_comes_to_the_same_weights(name: str, tmp_path: Path) -> None:
+    def make(folder: str) -> Trainer:
+        return trainer(name, *SETTINGS[name], folder=tmp_path / folder)
+
+    whole, first = make("whole"), make("parts")
+    for step in range(6):
+        whole.step(step)
+    for step in range(3):
+        first.step(step)
+        first.done = step + 1
+    first.save_state()
+    second = make("parts")
+    second.restore()
+    assert second.done == 3
+    for step in range(3, 6):
+        second.step(step)
+    expected, got = whole.plain.state_dict(), second.plain.state_dict()
+    assert expected.keys() == got.keys()
+    assert all(torch.equal(expected[key], got[key]) for key in expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_learns_and_leaves_a_checkpoint_with_what_it_learned(name: str, tmp_path: Path) -> None:
+    run = trainer(name, *SETTINGS[name], "train.epochs=12", "train.lr=5e-3", folder=tmp_path)
+    run.run(None)
+    losses = run.losses
+    assert torch.isfinite(losses).all()
+    assert losses[-8:].mean() < losses[:8].mean()
+    assert load_classifier(tmp_path).extras
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_one_graph_without_a_break(name: str) -> None:
+    """Captured whole: nothing in it depends on the values of tensors, so that a GPU can record and replay it."""
+    network, part = classifier(OUTPUTS.get(name, 4)), objective(name, OUTPUTS.get(name, 4), **OPTIONS.get(name, {}))
+    views = [batch(seed=view) for view in range(part.views)]
+    progress = torch.zeros(())
+    with torch.no_grad():
+        part.after_step(network)
+
+    def loss() -> torch.Tensor:
+        return part(network, views, progress)[0]
+
+    torch._dynamo.reset()
+    compiled = torch.compile(loss, backend="aot_eager", fullgraph=True)
+    for _ in range(2):
+        value = compiled()
+        value.backward()
+        assert torch.isfinite(value)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_wrong_option_is_named(name: str) -> None:
+    with pytest.raises(InputError, match=r"train.objective_options.no_such_option"):
+        objective(name, no_such_option=1)

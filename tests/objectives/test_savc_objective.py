@@ -1,0 +1,99 @@
+"""SAVC's base training."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from small_networks import batch, classifier, objective
+
+from fscil.data.fantasy import FANTASIES, expand
+from fscil.errors import InputError
+from fscil.objectives.savc import small_crops
+
+ZERO = torch.zeros(())
+
+
+def test_without_contrast_and_transforms_it_is_cross_entropy() -> None:
+    part, network, view = objective("savc", fantasies=1, weight_query=0, weight_small=0, queue=8), classifier(), batch()
+    loss, logits = part(network, [view] * 3, ZERO)
+    assert loss.item() == pytest.approx(F.cross_entropy(network(view.images), view.labels).item(), rel=1e-5)
+    assert torch.allclose(logits, network(view.images), atol=1e-5)
+
+
+def test_every_transform_is_a_class_of_its_own() -> None:
+    settings = {"weight_query": 0, "weight_small": 0, "queue": 64}
+    part, network, view = objective("savc", fantasies=4, every=True, **settings), classifier(), batch()
+    loss, logits = part(network, [view] * 3, ZERO)
+    images, labels = expand(view.images, view.labels, FANTASIES[4], 4)
+    features = network.backbone(images)
+    joint = torch.cat([network.head(features), part.fantasy(features)], 1)
+    assert joint.shape == (48, 16)
+    assert loss.item() == pytest.approx(F.cross_entropy(joint, labels).item(), rel=1e-4)
+    assert torch.allclose(logits, network(view.images), atol=1e-5)  # of the images as they are
+
+
+def test_keys_of_a_step_are_queued_after_it_with_their_joint_labels() -> None:
+    part, network, view = objective("savc", queue=32, every=True), classifier(), batch()
+    before = part.queue.keys.clone()
+    part(network, [view] * 3, ZERO)
+    _, labels = expand(view.images, view.labels, FANTASIES[2], 4)
+    assert part.queue.labels[:24].tolist() == labels.tolist()
+    assert torch.equal(part.queue.keys[24:], before[24:])
+    assert torch.allclose(part.queue.keys[:24].norm(dim=1), torch.ones(24))
+
+
+def test_the_key_encoder_follows_and_gets_no_gradient() -> None:
+    part, network, view = objective("savc", queue=32), classifier(), batch()
+    part.after_step(network)
+    part(network, [view] * 3, ZERO)[0].backward()
+    assert all(p.grad is not None for p in part.parameters())  # head of the transforms and projection
+    assert not [name for name, _ in part.named_parameters() if name.startswith("key_")]
+    assert network.head.weight.grad is not None
+
+
+def test_a_small_crop_is_a_part_of_the_image_made_large() -> None:
+    column = torch.linspace(0, 1, 64).expand(200, 3, 64, 64)
+    torch.manual_seed(0)
+    crops = small_crops(column, 0.2, 0.7)
+    assert crops.shape == column.shape
+    width = crops[:, 0, 0, -1] - crops[:, 0, 0, 0]  # of the part of the ramp that a crop shows
+    assert width.min() > 0.2**0.5 - 0.05
+    assert width.max() < 0.7**0.5 + 0.05
+    assert torch.allclose(small_crops(column, 1.0, 1.0), column, atol=1e-5)
+
+
+def test_small_crops_share_a_tenth_with_the_key_where_whole_views_keep_seven_tenths() -> None:
+    """The geometry of augment.crop_scale = 0.7, for many draws: nothing has to be drawn again."""
+    generator = torch.Generator().manual_seed(0)
+
+    def uniform(*shape: int) -> torch.Tensor:
+        return torch.rand(200_000, *shape, generator=generator, dtype=torch.float64)
+
+    def crop() -> tuple[torch.Tensor, torch.Tensor]:  # centres and half sides in -1..1
+        area, ratio = 0.7 + 0.3 * uniform(), torch.exp((2 * uniform() - 1) * torch.log(torch.tensor(4 / 3)))
+        half = torch.stack([(area * ratio).sqrt(), (area / ratio).sqrt()], 1).clamp(max=1)
+        return (2 * uniform(2) - 1) * (1 - half), half
+
+    (key, key_half), (view, view_half) = crop(), crop()
+    side = (0.2 + 0.5 * uniform()).sqrt()[:, None]
+    small, small_half = view + view_half * (2 * uniform(2) - 1) * (1 - side), view_half * side
+    left = torch.maximum(key - key_half, small - small_half)
+    right = torch.minimum(key + key_half, small + small_half)
+    overlap = ((right - left).clamp(min=0) / (2 * small_half)).prod(1)
+    assert overlap.min() > 0.1
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"fantasies": 3}, {"small_from": 0.9}, {"queue": 0}, {"temperature": 0.0}, {"momentum": 1.0}],
+    ids=lambda options: next(iter(options)),
+)
+def test_bad_options_are_refused(options: dict[str, object]) -> None:
+    with pytest.raises(InputError, match=r"savc|objective_options"):
+        objective("savc", **options)
+
+
+def test_turned_classes_of_the_augmentation_are_refused() -> None:
+    with pytest.raises(InputError, match=r"train\.augment\.turn to 0"):
+        objective("savc", outputs=16)
