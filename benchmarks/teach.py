@@ -40,7 +40,7 @@ from fscil.teach.embedding import Embedding
 from fscil.teach.encoders import package_folder
 from fscil.teach.knowledge import ClassMemory, Knowledge
 from fscil.teach.pictures import Picture
-from fscil.teach.statistics import from_base
+from fscil.teach.statistics import SHRINKAGE_OF, from_base
 from fscil.training.checkpoint import Checkpoint, load_classifier
 from fscil.training.loop import train_base
 
@@ -82,7 +82,7 @@ def make_world(pseudo: Path | None) -> World:
     serif = torch.tensor(["Serif" in TRAIN_FONTS[at % len(TRAIN_FONTS)] for at in range(TRAIN_PER_CLASS)])
     images = torch.from_numpy(data.train.images).unflatten(0, (100, -1))[:40, ~serif].flatten(0, 1)
     labels = torch.arange(40).repeat_interleave(int((~serif).sum()))
-    fitted = from_base(checkpoint, images, labels, BLOCKS)
+    fitted = from_base(checkpoint, images, labels, BLOCKS, SHRINKAGE_OF["glyphs"])
     return World(checkpoint, fitted, train[:40][:, ~serif], train[40:60][:, ~serif], train[40:60][:, serif])
 
 

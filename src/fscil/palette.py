@@ -43,6 +43,8 @@ STYLES: dict[str, Style] = {
     "cec": Style(BLACK, ">", DASHED, hollow=True),
     "clom": Style(SKY, "s", LONG, hollow=True),
     "sppr": Style(GREY, "p", DASH_DOT),
+    "teen": Style(VERMILLION, "p", DASHED, hollow=True),
+    "fecam": Style(BLACK, "*", LONG, hollow=True),
     "subspace-reg": Style(VERMILLION, "v", DOTTED, hollow=True),
     "df-replay": Style(BLUE, "^", DASH_DOT, hollow=True),
     "topic": Style(GREY, "X", DOTTED),

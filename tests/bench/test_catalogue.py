@@ -21,7 +21,10 @@ from fscil.storage import write_json
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
     for draw in range(2):
-        write_json(tmp_path / "results" / f"y{draw}" / "result.json", document("yourself", draw, config={"train": {"epochs": 80}}))
+        write_json(
+            tmp_path / "results" / f"y{draw}" / "result.json",
+            document("yourself", draw, config={"train": {"epochs": 80}}),
+        )
     return tmp_path / "results"
 
 

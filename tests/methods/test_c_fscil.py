@@ -40,14 +40,14 @@ def learned(sessions: int = 3, extras: dict[str, torch.Tensor] | None = None, **
 
 
 def test_mode_one_leaves_the_layer_of_base_training_as_it_is() -> None:
-    method = learned(4, LAYER, mode=1)
+    method = learned(4, LAYER, meta_steps=0, mode=1)
     assert torch.equal(method.weight_, LAYER["fc.weight"])
     assert torch.equal(method.bias_, LAYER["fc.bias"])
 
 
 @pytest.mark.parametrize("mode", [2, 3])
 def test_other_modes_change_the_layer_and_leave_the_memory(mode: int) -> None:
-    plain, method = learned(3, LAYER, mode=1), learned(3, LAYER, mode=mode)
+    plain, method = learned(3, LAYER, meta_steps=0, mode=1), learned(3, LAYER, meta_steps=0, mode=mode)
     assert not torch.equal(method.weight_, LAYER["fc.weight"])
     assert torch.equal(method.memory_, plain.memory_)
     assert not method.weight_.requires_grad
@@ -71,7 +71,7 @@ def test_the_memory_is_one_mean_per_class_for_base_and_new_classes_alike() -> No
 
 
 def test_aligning_to_signs_brings_the_vectors_nearer_to_bipolar_ones() -> None:
-    plain, aligned = learned(2, LAYER, mode=1), learned(2, LAYER, mode=2, lr=0.5)
+    plain, aligned = learned(2, LAYER, meta_steps=0, mode=1), learned(2, LAYER, meta_steps=0, mode=2, lr=0.5)
 
     def bipolar(method: CFSCIL) -> float:
         return float(F.cosine_similarity(method.vectors_.tanh(), method.vectors_.sign(), dim=1).mean())

@@ -28,8 +28,8 @@ from tiny_benchmark import (
 from fscil import cli
 from fscil.data import Benchmark, Session, View
 from fscil.errors import InputError
-from fscil.methods import REGISTRY, Method, make
-from fscil.protocol import Examiner, run_method
+from fscil.methods import REGISTRY, Method, Prototypes, make
+from fscil.protocol import Examiner, prepare, run_method
 
 NAMES = sorted(REGISTRY)
 FLOOR = {"lazy"}  # never predicts a new class, by design
@@ -37,6 +37,10 @@ COMPARERS = {"sppr"}  # compare by a network that eight base classes cannot teac
 # What is slow by default is cut short: every option that counts steps, and these.
 QUICK: dict[str, dict[str, Any]] = {"yourself": {"layers": (2, 3), "batch_classes": 8}}
 _COUNTS, _FEW, _ENOUGH = ("steps", "epochs", "episodes", "iterations"), 6, 20
+
+
+class Looker(Prototypes):
+    needs = frozenset({"images"})
 
 
 def options(name: str, most: int = _FEW) -> dict[str, Any]:
@@ -156,6 +160,24 @@ def test_nothing_is_left_of_an_old_sessions_images(name: str) -> None:
         if isinstance(thing, torch.Tensor):
             assert thing.dtype != torch.uint8 or thing.ndim < 4, "pixels"
             assert BASE * PER_BASE_CLASS not in thing.shape, f"one row per base image: {tuple(thing.shape)}"
+
+
+def test_a_hoarder_is_caught() -> None:
+    """The walk above finds what a method hides, in whatever way it does."""
+    for hide in (
+        lambda method, session: setattr(method, "kept", {"deep": [(session.images,)]}),
+        lambda method, session: setattr(method, "kept", lambda: session),
+        lambda method, session: setattr(method, "kept", session.view.final.clone()),
+    ):
+        method = fresh("prototypes")
+        session = prepare(tiny_benchmark().session(0), Looker(), tiny_features(), CPU)
+        hide(method, session)
+        del session
+        found = list(_reachable(method))
+        tensors = [thing for thing in found if isinstance(thing, torch.Tensor)]
+        assert any(isinstance(thing, Session) for thing in found) or any(
+            BASE * PER_BASE_CLASS in tensor.shape for tensor in tensors
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)

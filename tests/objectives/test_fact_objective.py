@@ -62,8 +62,8 @@ def test_the_losses_come_in_at_their_time() -> None:
     plain, _ = objective("cross_entropy")(network, [batch()], NOW)
     early, _ = part(network, [batch()], torch.tensor(0.49))
     late, _ = part(network, [batch()], torch.tensor(0.5))
-    assert float(early) == pytest.approx(float(plain), rel=1e-6)
-    assert float(late) > float(plain)
+    assert early.item() == pytest.approx(plain.item(), rel=1e-6)
+    assert late.item() > plain.item()
 
 
 def test_every_virtual_class_is_attached_to_three_base_classes() -> None:

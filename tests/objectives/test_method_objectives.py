@@ -82,3 +82,19 @@ def test_one_graph_without_a_break(name: str) -> None:
 def test_a_wrong_option_is_named(name: str) -> None:
     with pytest.raises(InputError, match=r"train.objective_options.no_such_option"):
         objective(name, no_such_option=1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_half_precision_gives_nearly_the_same_loss(name: str) -> None:
+    """As on a GPU: what half precision cannot hold (cosines over a small temperature) is computed outside of it."""
+    losses = []
+    for half in (False, True):
+        network, part = classifier(OUTPUTS.get(name, 4)), objective(name, OUTPUTS.get(name, 4), **OPTIONS.get(name, {}))
+        views = [batch(seed=view) for view in range(part.views)]
+        torch.manual_seed(0)
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            loss, _ = part(network, views, torch.zeros(()))
+        assert loss.dtype == torch.float32
+        loss.backward()
+        losses.append(loss.item())
+    assert losses[1] == pytest.approx(losses[0], rel=0.05)

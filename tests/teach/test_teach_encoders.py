@@ -18,7 +18,7 @@ from fscil.data import load_benchmark
 from fscil.errors import InputError
 from fscil.teach import Learner, encoders
 from fscil.teach.encoders import TorchEncoder
-from fscil.teach.statistics import base_images, from_base
+from fscil.teach.statistics import SHRINKAGE_OF, base_images, from_base
 from fscil.training.checkpoint import load_classifier
 from fscil.training.loop import train_base
 
@@ -181,7 +181,7 @@ def test_the_shipped_statistics_are_those_of_the_base_classes() -> None:
         images, labels = base_images(checkpoint)
     except InputError:
         pytest.skip("this matplotlib carries other fonts than the stored network was trained on")
-    again = from_base(checkpoint, images, labels, (3, 4, 5))
+    again = from_base(checkpoint, images, labels, (3, 4, 5), SHRINKAGE_OF["glyphs"])
     _, shipped = encoders.find("glyphs", None)
     assert isinstance(shipped, TorchEncoder)
     features = torch.from_numpy(shipped.features(characters(NOVEL[0])))

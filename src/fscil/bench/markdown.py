@@ -20,7 +20,7 @@ def bench_markdown(bench: Bench) -> str:
         "## Two rankings",
         _bullets(words.ranking_words(bench)),
         "## More than luck?",
-        words.method_words(),
+        words.method_words(bench),
         markdown_table(*tables.significance_table(bench, bench.baseline)),
         "## Who falls below",
         _bullets(words.floor_words(bench)),

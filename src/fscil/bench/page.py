@@ -186,7 +186,7 @@ def _significance(bench: Bench) -> Html | None:
     return section(
         "significance",
         "More than luck?",
-        element("p", words.method_words()),
+        element("p", words.method_words(bench)),
         element("ul", *entries, class_="legend"),
         element("div", *pictures, class_="pair"),
         element(

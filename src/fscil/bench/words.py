@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from fscil.bench.document import HEADLINE, Bench
-from fscil.bench.significance import compare, rank_agreement
+from fscil.bench.significance import LEVEL, compare, rank_agreement
 from fscil.report.markup import listed, number, percent, signed
 
 _NUMBERS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -52,7 +52,10 @@ def headline(bench: Bench) -> str:
     if len(found.contest) == 1:
         words = f"{bench.title(first)} reaches a gAcc of {gacc} on {bench.dataset}"
         return f"{words}, {_beside_baseline(bench, first)}"
-    words = f"{bench.title(first)} balances old and new classes best on {bench.dataset} (gAcc {gacc})"
+    if first in found.above:
+        words = f"{bench.title(first)} balances old and new classes best on {bench.dataset} (gAcc {gacc})"
+    else:
+        words = f"{bench.title(first)} has the highest mean gAcc on {bench.dataset} ({gacc})"
     if all(len(row.draws) == 1 for row in bench.rows):
         return f"{words}; one draw cannot tell which differences are more than chance"
     verb = "is" if len(found.above) < 2 else "are"
@@ -139,15 +142,19 @@ def floor_words(bench: Bench) -> list[str]:
     return said
 
 
-def method_words() -> str:
+def method_words(bench: Bench) -> str:
     """Which test, in plain words."""
-    return (
+    draws = max(len(row.draws) for row in bench.rows)
+    if draws == 1:
+        return "Both methods learned the same shots, but one draw cannot tell whether a difference is more than chance."
+    said = (
         "Differences are paired: both methods learned the same shots. The bar is the 95 % interval of Student's t "
         "for the mean difference, and p its two-sided value; p (Holm) is corrected for comparing every method with "
-        "the same baseline, one family per score, and a difference is called clear when it is below 0.05. A "
-        "permutation test is not used: with three draws its p-value cannot fall below 0.25. The networks were trained "
-        "once each, so luck in base training is not in these intervals."
+        "the same baseline, one family per score, and a difference is called clear when it is below 0.05. "
     )
+    if 2 / 2**draws > LEVEL:
+        said += f"A permutation test of {draws} draws could not give a p below {2 / 2**draws:g}, so it is not used. "
+    return f"{said}The networks were trained once each, so luck in base training is not in these intervals."
 
 
 def cost_words(bench: Bench) -> str:

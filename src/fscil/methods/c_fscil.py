@@ -38,7 +38,7 @@ class CFSCIL(Method):
 
     mode: int = 2  # 1: the layer stays; 2: realigned to bipolar vectors; 3: realigned to vectors nudged apart
     width: int = 512  # of the class vectors, where base training brought no layer
-    meta_steps: int = 300  # episodes of all base classes on their features, where base training brought no layer
+    meta_steps: int = 300  # episodes of all base classes on their features, from base training's layer if there is one
     meta_lr: float = 0.01  # of those episodes, with AdamW: one rate of SGD does not fit all networks
     shot: int = 5  # images of a class that make its prototype in an episode
     query: int = 10  # images of a class to tell apart in an episode
@@ -62,7 +62,7 @@ class CFSCIL(Method):
             start = torch.rand(self.width, final.shape[1] + 1, generator=generator) * 2 - 1
             start = start.to(final) / final.shape[1] ** 0.5  # as nn.Linear
             self.weight_, self.bias_ = start[:, :-1].contiguous(), start[:, -1].contiguous()
-            self._meta_train(final, session)
+        self._meta_train(final, session)
         self.memory_ = torch.empty(0, final.shape[1], device=final.device)
         self._remember(final, session)
 

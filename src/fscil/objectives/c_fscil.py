@@ -27,7 +27,7 @@ SHARPNESS = 10.0
 class CFscilOptions:
     width: int = 512  # of the vectors that stand for classes
     start: float = 0.5  # share of the training that is cross-entropy alone
-    keep: float = 0.0  # weight of cross-entropy after that
+    keep: float = 1.0  # weight of cross-entropy after that (official: 0)
     weight: float = 1.0  # of the episodes' loss
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -34,9 +35,10 @@ class ExtraBranch(nn.Module):
     @classmethod
     def of(cls, state: Mapping[str, Tensor]) -> ExtraBranch:
         """A trained branch from its tensors, as a fixed function."""
-        weight = state["linear.weight"]
-        branch = cls(weight.shape[1], weight.shape[0]).to(weight.device)
-        branch.load_state_dict(dict(state))
+        width, dim = state["linear.weight"].shape
+        with torch.device("meta"):  # no random first weights, which would take numbers from others
+            branch = cls(dim, width)
+        branch.load_state_dict(dict(state), assign=True)
         return branch.eval().requires_grad_(False)
 
 

@@ -56,9 +56,9 @@ class TokenAttention(nn.Module):
     @classmethod
     def of(cls, state: Mapping[str, Tensor]) -> TokenAttention:
         """A trained block from its tensors, without dropout and without gradients."""
-        weight = state["value.weight"]
-        block = cls(len(weight)).to(weight.device)
-        block.load_state_dict(dict(state))
+        with torch.device("meta"):  # no random first weights, which would take numbers from others
+            block = cls(len(state["value.weight"]))
+        block.load_state_dict(dict(state), assign=True)
         return block.eval().requires_grad_(False)
 
 

@@ -69,9 +69,9 @@ class Refinement(nn.Module):
     @classmethod
     def of(cls, state: Mapping[str, Tensor]) -> Refinement:
         """A trained one from its tensors, without dropout and without gradients."""
-        table = state["table"]
-        refinement = cls(*table.shape).to(table.device)
-        refinement.load_state_dict(dict(state))
+        with torch.device("meta"):  # no random first weights, which would take numbers from others
+            refinement = cls(*state["table"].shape)
+        refinement.load_state_dict(dict(state), assign=True)
         return refinement.eval().requires_grad_(False)
 
 

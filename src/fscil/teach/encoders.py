@@ -172,7 +172,12 @@ def load(reference: Reference, state: Path) -> Encoder:
     path = weights_file(reference, state)
     assert path is not None
     kept = _shipped_embedding(reference.name) if reference.kind == "package" else state / "embedding.safetensors"
-    return TorchEncoder(reference, load_classifier(path).backbone, embedding.load(kept)[0])
+    backbone = load_classifier(path).backbone
+    if not kept.exists():  # a stored network without statistics
+        return TorchEncoder(
+            reference, backbone, embedding.Embedding(len(reference.blocks), reference.dim, whitened=False)
+        )
+    return TorchEncoder(reference, backbone, embedding.load(kept)[0])
 
 
 def _shipped_embedding(name: str) -> Path:

@@ -1,11 +1,13 @@
 """Statistics of an encoder's base classes: what its checkpoint's own training images say about the spread in classes.
 
-python -m fscil.teach.statistics glyphs     # makes checkpoints/glyphs.embedding.safetensors again
+`python -m fscil.teach.statistics glyphs` makes checkpoints/glyphs.embedding.safetensors again;
+`python -m fscil.teach.statistics cifar100 PATH` takes the data set's folder or archive.
 """
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,9 @@ from fscil.teach.encoders import middle_blocks, package_folder
 from fscil.teach.knowledge import ClassMemory, Knowledge
 from fscil.training.checkpoint import Checkpoint, load_classifier
 
+# Of the networks that come with the package: glyphs by pseudo-projects of base characters, cifar100 by training images
+# of its novel classes (docs/teach.md).
+SHRINKAGE_OF = {"glyphs": 0.1, "cifar100": 10.0}
 # New classes are less well separated than those a network was trained on: by so much in the pseudo-projects of
 # benchmarks/teach.py.
 WIDER = 2.0
@@ -40,9 +45,10 @@ def embedding_of(path: Path, blocks: tuple[int, ...]) -> tuple[Embedding, dict[s
     return from_base(checkpoint, images, labels, blocks), {"plain": ""}
 
 
-def base_images(checkpoint: Checkpoint) -> tuple[Tensor, Tensor]:
+def base_images(checkpoint: Checkpoint, path: str = "") -> tuple[Tensor, Tensor]:
     """The base session again, from the config in the checkpoint; refused if it is not what was trained on."""
-    benchmark = load_benchmark(build(DataConfig, checkpoint.info["config"]["data"]))
+    config = build(DataConfig, checkpoint.info["config"]["data"])
+    benchmark = load_benchmark(replace(config, path=path or config.path))
     trained_on = checkpoint.info.get("data")  # empty where training was started from Python without saying
     if trained_on and benchmark.fingerprint() != trained_on:
         raise InputError("The data set has changed since the network was trained.")
@@ -52,10 +58,20 @@ def base_images(checkpoint: Checkpoint) -> tuple[Tensor, Tensor]:
     return session.images[order], session.labels[order]
 
 
-def from_base(checkpoint: Checkpoint, images: Tensor, labels: Tensor, blocks: tuple[int, ...]) -> Embedding:
+def from_base(
+    checkpoint: Checkpoint,
+    images: Tensor,
+    labels: Tensor,
+    blocks: tuple[int, ...],
+    shrinkage: float = embeddings.SHRINKAGE,
+) -> Embedding:
     view = extract(checkpoint.backbone, images, blocks)
     stacked = torch.stack([view.final, *[view.layers[block] for block in blocks]], 1)
-    embedding = embeddings.fit(stacked, labels, blocks, checkpoint.backbone.depth)
+    return from_features(stacked, labels, blocks, checkpoint.backbone.depth, shrinkage)
+
+
+def from_features(stacked: Tensor, labels: Tensor, blocks: tuple[int, ...], depth: int, shrinkage: float) -> Embedding:
+    embedding = embeddings.fit(stacked, labels, blocks, depth, shrinkage)
     embedding.prior = _prior(embedding, stacked, labels)
     return embedding
 
@@ -80,13 +96,14 @@ def _prior(
     }
 
 
-def main(name: str) -> None:
+def main(name: str, path: str = "") -> None:
     checkpoint = load_classifier(package_folder() / f"{name}.safetensors")
-    images, labels = base_images(checkpoint)
-    embedding = from_base(checkpoint, images, labels, middle_blocks(checkpoint.backbone))
-    path = package_folder() / f"{name}.embedding.safetensors"
-    embeddings.save(path, embedding, {"plain": ""})
-    print(f"{path}: prior {embedding.prior}")
+    images, labels = base_images(checkpoint, path)
+    shrinkage = SHRINKAGE_OF.get(name, embeddings.SHRINKAGE)
+    embedding = from_base(checkpoint, images, labels, middle_blocks(checkpoint.backbone), shrinkage)
+    target = package_folder() / f"{name}.embedding.safetensors"
+    embeddings.save(target, embedding, {"plain": "", "shrinkage": shrinkage})
+    print(f"{target}: prior {embedding.prior}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,154 @@
+"""S3C: Gaussian rows for every class and turn."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+import torch.nn.functional as F
+from feature_worlds import BASE, DIM, make_world
+from tiny_benchmark import CPU, DEPTH, prepared, tiny_benchmark, tiny_features, tiny_network
+
+from fscil.backbones import CosineHead
+from fscil.data import Session
+from fscil.errors import InputError
+from fscil.features import extract
+from fscil.methods.s3c import S3C
+from fscil.objectives.s3c import TokenAttention
+from fscil.protocol import Examiner
+
+
+def started(**options: object) -> S3C:
+    method = S3C(**options)  # type: ignore[arg-type]
+    method.start(seed=0, depth=DEPTH, device=CPU)
+    return method
+
+
+def trained_base(session: Session, turns: int = 4) -> Session:
+    """The base session as a network trained with the objective would bring it."""
+    torch.manual_seed(0)
+    block = {f"attention.{name}": value for name, value in TokenAttention(16).state_dict().items()}
+    network = dataclasses.replace(tiny_network()).classifier
+    head = CosineHead(16, turns * 8, 16.0).requires_grad_(False)
+    other = torch.nn.ModuleDict({"backbone": network.backbone, "head": head})
+    return dataclasses.replace(session, extras={**block, "sigma": torch.randn(turns * 8, 16)}, network=_Network(other))
+
+
+class _Network:
+    def __init__(self, parts: torch.nn.ModuleDict) -> None:
+        self.backbone, self.head = parts["backbone"], parts["head"]
+
+
+def test_scores_are_the_mean_over_turns_of_each_turns_own_rows() -> None:
+    method, benchmark, backbone = started(steps=0), tiny_benchmark(), tiny_network().backbone
+    base = prepared(method, benchmark)[0]
+    method.fit_base(base)
+    view = Examiner(benchmark, tiny_features(), method, CPU)._views[0]
+    assert base.images is not None
+    expected = torch.zeros(len(view), 8)
+    for turns in range(4):
+        x = F.normalize(extract(backbone, benchmark.exam(0).images.rot90(turns, (1, 2))).final, dim=-1)
+        shots = extract(backbone, base.images.rot90(turns, (1, 2))).final
+        means = torch.stack([shots[base.labels == c].mean(0) for c in base.classes])
+        expected += 16 * x @ F.normalize(means, dim=-1).T / 4
+    assert torch.allclose(method.scores(view), expected, atol=1e-4)
+    assert torch.equal(method.scores(view), method.scores(view))  # no noise at test time
+
+
+def test_trained_rows_are_read_turn_by_turn() -> None:
+    method = started(rows="head")
+    base = trained_base(prepared(method, tiny_benchmark())[0])
+    method.fit_base(base)
+    weight, sigma = base.network.head.weight, base.extras["sigma"]
+    assert method.turns_ == 4
+    for turn in range(4):
+        for c in range(8):  # as augment.turn labels them: class + classes * turn
+            assert torch.equal(method.mu_[turn, c], weight[c + 8 * turn])
+            assert torch.equal(method.sigma_[turn, c], sigma[c + 8 * turn])
+
+
+def test_the_trained_attention_block_is_used_and_prototypes_come_from_it() -> None:
+    method = started()
+    base = trained_base(prepared(method, tiny_benchmark())[0])
+    method.fit_base(base)
+    assert base.view is not None
+    x, p = base.view.final, base.extras
+    token = x + x @ p["attention.value.weight"].T @ p["attention.output.weight"].T + p["attention.output.bias"]
+    token = F.layer_norm(token, (16,))
+    expected = torch.stack([token[base.labels == c].mean(0) for c in base.classes])
+    assert torch.allclose(method.old_, expected, atol=1e-4)
+
+
+def test_a_session_moves_rows_of_seen_classes_and_nothing_else() -> None:
+    method, benchmark = started(), tiny_benchmark()
+    sessions = prepared(method, benchmark)
+    base = trained_base(sessions[0])
+    method.fit_base(base)
+    weights = {name: value.clone() for name, value in tiny_network().classifier.state_dict().items()}
+    block, mu, sigma, old = dict(method.attention_), method.mu_.clone(), method.sigma_.clone(), method.old_.clone()
+    method.fit_novel(dataclasses.replace(sessions[1], network=base.network))
+    assert method.mu_.shape == method.sigma_.shape == (4, 10, 16)
+    assert not torch.equal(method.mu_[:, :8], mu)  # old rows too
+    assert not torch.equal(method.sigma_[:, :8], sigma)
+    assert torch.equal(method.old_[:8], old)  # the memory is only added to
+    assert all(torch.equal(value, method.attention_[name]) for name, value in block.items())
+    assert all(torch.equal(value, weights[name]) for name, value in tiny_network().classifier.state_dict().items())
+    assert torch.equal(base.extras["sigma"], torch.cat(list(sigma)))  # what was handed over is as it was
+
+
+def test_one_step_by_hand() -> None:
+    """Without noise: SGD on lambda * CE(stored prototypes) + CE(shots), with the first step damped by nothing."""
+    sessions, _ = make_world()
+    method = started(steps=1, lr=0.5, weight_old=3.0)
+    method.fit_base(sessions[0])
+    method.sigma_.fill_(-100.0)
+    new_sigma = sessions[1]
+    assert new_sigma.view is not None
+    means = torch.stack([new_sigma.view.final[new_sigma.labels == c].mean(0) for c in new_sigma.classes])
+    mu = torch.cat([method.mu_[0], F.normalize(means, dim=-1)]).requires_grad_()
+    old = method.old_.clone()
+
+    def logits(x: torch.Tensor) -> torch.Tensor:
+        return 16 * F.normalize(x, dim=-1) @ F.normalize(mu, dim=-1).T
+
+    loss = 3 * F.cross_entropy(logits(old), torch.arange(BASE))
+    loss = loss + F.cross_entropy(logits(new_sigma.view.final), new_sigma.labels)
+    loss.backward()
+    assert mu.grad is not None
+    method.fit_novel(new_sigma)
+    # The rows of new classes have the noise of sigma = 0, which is small and moves everything a little.
+    step = (method.mu_[0] - mu.detach()) / -0.5
+    assert F.cosine_similarity(step.flatten(), mu.grad.flatten(), dim=0) > 0.95
+    assert mu.shape == (BASE + 2, DIM)
+
+
+def test_tuning_helps_the_shots() -> None:
+    sessions, _ = make_world(spread=1.0)
+    losses = []
+    for steps in (0, 200):
+        method = started(steps=steps)
+        method.fit_base(sessions[0])
+        method.fit_novel(sessions[1])
+        assert sessions[1].view is not None
+        losses.append(F.cross_entropy(method.scores(sessions[1].view), sessions[1].labels).item())
+    assert losses[1] < losses[0]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [({"turns": 3}, "turns must be"), ({"rows": "x"}, "rows must be"), ({"lr": 0.0}, "lr above 0")],
+)
+def test_bad_options_are_refused(options: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        started(**options)
+
+
+def test_what_a_network_does_not_have_is_said() -> None:
+    sessions, _ = make_world()
+    with pytest.raises(InputError, match=r"train\.objective=s3c"):
+        started(rows="head").fit_base(sessions[0])
+    method = started(turns=4)
+    base = trained_base(prepared(method, tiny_benchmark())[0], turns=1)
+    with pytest.raises(InputError, match=r"train\.augment\.turn"):
+        method.fit_base(base)

@@ -1,0 +1,87 @@
+"""SAVC: prototypes of every class in every transform."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import torch
+import torch.nn.functional as F
+from feature_worlds import make_world
+from tiny_benchmark import CPU, DEPTH, prepared, tiny_benchmark, tiny_features, tiny_network
+
+from fscil.errors import InputError
+from fscil.features import extract
+from fscil.methods import Prototypes, make
+from fscil.methods.savc import SAVC
+from fscil.protocol import Examiner
+
+
+def learned(**options: object) -> SAVC:
+    method = make("savc", options)
+    assert isinstance(method, SAVC)
+    method.start(seed=0, depth=DEPTH, device=CPU)
+    for session in prepared(method, tiny_benchmark()):
+        (method.fit_novel if session.index else method.fit_base)(session)
+    return method
+
+
+def test_scores_are_the_mean_over_transforms_of_cosines_to_that_transforms_means() -> None:
+    method, benchmark, backbone = learned(), tiny_benchmark(), tiny_network().backbone
+    view = Examiner(benchmark, tiny_features(), method, CPU)._views[0]
+    images = benchmark.exam(0).images
+    total = torch.zeros(len(images), 14)
+    for turns in (0, 2):
+        x = F.normalize(extract(backbone, images.rot90(turns, (1, 2))).final, dim=-1)
+        for index in range(4):
+            session = benchmark.session(index)
+            assert session.images is not None
+            shots = F.normalize(extract(backbone, session.images.rot90(turns, (1, 2))).final, dim=-1)
+            for c in session.classes:
+                total[:, c] += x @ F.normalize(shots[session.labels == c].mean(0), dim=0) / 2
+    assert torch.allclose(method.scores(view), total, atol=1e-5)
+
+
+@pytest.mark.parametrize("fantasies", [1, 4, 12])
+def test_one_row_per_class_and_transform(fantasies: int) -> None:
+    assert learned(fantasies=fantasies).prototypes_.shape == (fantasies, 14, 16)
+
+
+def test_with_one_transform_and_without_pixels_it_is_the_prototype_baseline() -> None:
+    sessions, exams = make_world()
+    method, plain = SAVC(), Prototypes()
+    for each in (method, plain):
+        each.start(seed=0, depth=DEPTH, device=CPU)
+        each.fit_base(sessions[0])
+        each.fit_novel(sessions[1])
+    assert torch.allclose(method.scores(exams[0][0]), plain.scores(exams[0][0]), atol=1e-6)
+    whole = learned(fantasies=1)
+    view = Examiner(tiny_benchmark(), tiny_features(), whole, CPU)._views[0]
+    assert torch.allclose(whole.scores(view), whole.variants()["without transforms"](view))
+
+
+def test_it_takes_as_many_transforms_as_base_training_had() -> None:
+    method = SAVC()
+    base = prepared(method, tiny_benchmark())[0]
+    method.start(seed=0, depth=DEPTH, device=CPU)
+    method.fit_base(dataclasses.replace(base, extras={"fantasy.weight": torch.zeros(3 * 8, 16)}))
+    assert method.count_ == 4
+
+
+def test_a_session_leaves_old_prototypes_alone_and_test_images_are_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    method, benchmark = SAVC(), tiny_benchmark()
+    method.start(seed=0, depth=DEPTH, device=CPU)
+    sessions = prepared(method, benchmark)
+    view = Examiner(benchmark, tiny_features(), method, CPU)._views[0]
+    method.fit_base(sessions[0])
+    first = method.scores(view)
+    runs: list[int] = []
+    monkeypatch.setattr("fscil.methods.fantasy_views.extract", lambda *a: runs.append(1) or extract(*a))
+    method.fit_novel(sessions[1])
+    assert torch.equal(method.scores(view)[:, :8], first)
+    assert runs == [1]  # the session's shots; the test images are remembered
+
+
+def test_another_number_of_transforms_is_refused() -> None:
+    with pytest.raises(InputError, match=r"options\.savc\.fantasies must be"):
+        learned(fantasies=3)
