@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -75,12 +76,24 @@ def test_a_recipe_of_ones_own(tmp_path: Path) -> None:
     assert configs.load(str(mine)).recipe == "mine"
 
 
-def test_the_header_of_a_measured_recipe_says_what_was_measured() -> None:
+@pytest.mark.parametrize(
+    ("recipe", "folder"), [("cifar100_resnet12", "resnet12"), ("cifar100_yourself", "yourself/prototypes")]
+)
+def test_the_header_of_a_measured_recipe_says_what_was_measured(recipe: str, folder: str) -> None:
     root = Path(__file__).parents[1]
-    header = (configs.recipe_folder() / "cifar100_resnet12.toml").read_text(encoding="utf-8")
-    row = comparison_table(load_results(find_results([root / "results" / "cifar100" / "resnet12"]))).rows[0]
+    header = (configs.recipe_folder() / f"{recipe}.toml").read_text(encoding="utf-8")
+    row = comparison_table(load_results(find_results([root / "results" / "cifar100" / folder]))).rows[0]
     for key, words in (("aacc", "aAcc"), ("gacc_grid", "gAcc (grid)")):
         cell = row.cells[key]
         assert cell is not None
-        assert f"{words} {cell.mean:.2f} +- {cell.std:.2f}" in header
-    assert row.draws == 5
+        assert f"{words} {cell.mean:.2f} +- {cell.std:.2f}" in " ".join(header.replace("#", " ").split())
+
+
+def test_headers_tell_the_measured_accuracy_of_each_network() -> None:
+    root = Path(__file__).parents[1]
+    networks = json.loads((root / "results" / "cifar100" / "networks.json").read_text(encoding="utf-8"))["networks"]
+    assert len(networks) == 4
+    for network in networks:
+        header = (configs.recipe_folder() / f"{network['recipe']}.toml").read_text(encoding="utf-8")
+        share = 100 * network["base_test_correct"] / network["base_test_images"]
+        assert f"{share:.2f} %" in header
