@@ -138,6 +138,23 @@ def test_a_novel_class_borrows_from_its_nearest_base_classes() -> None:
     assert torch.allclose(borrowed, (model.covariances[0, 0] + model.covariances[1, 0]) / 2, atol=1e-3)
 
 
+def test_a_pool_holds_samples_of_every_class_with_its_own_spread() -> None:
+    generator = torch.Generator().manual_seed(0)
+    spread = torch.tensor([0.1, 1.0, 3.0])
+    labels = torch.arange(3).repeat_interleave(400)
+    centres = 20 * torch.eye(3, 4)
+    x = torch.randn(1200, 1, 4, generator=generator) * spread[labels][:, None, None] + centres[labels][:, None]
+    model = ClassGaussians(top_k=1, jitter=1e-6, base_classes=3)
+    model.fit_base(x, labels)
+    model.add_novel(centres[2].expand(7, 1, 4) + 1)  # more classes than are drawn at once; like class 2
+    pool = model.pool(2000, generator)
+    assert pool.shape == (10, 2000, 1, 4)
+    assert torch.allclose(pool.mean(1)[:3, 0], centres, atol=0.5)
+    assert torch.allclose(pool.mean(1)[3:, 0], (centres[2] + 1).expand(7, 4), atol=0.5)
+    deviations = pool.std(1).mean((1, 2))
+    assert torch.allclose(deviations, torch.tensor([0.1, 1.0, 3.0, *[3.0] * 7]), rtol=0.15)
+
+
 def test_a_class_with_one_image_still_has_a_gaussian() -> None:
     model = ClassGaussians(top_k=2, jitter=1e-4, base_classes=2)
     model.fit_base(torch.randn(3, 1, 8), torch.tensor([0, 0, 1]))

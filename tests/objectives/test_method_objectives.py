@@ -13,6 +13,7 @@ from fscil.training.checkpoint import load_classifier
 from fscil.training.loop import Trainer
 
 SETTINGS = {
+    "alice": ["train.objective_options={width=8, fused=0.5}"],
     "c-fscil": ["train.objective_options={width=8}"],
     "clom": ["train.objective_options={width=8}"],
     "fact": ["train.objective_options={virtual=6}"],
@@ -21,7 +22,7 @@ SETTINGS = {
     "sppr": ["train.objective_options={way=2}"],
 }
 OUTPUTS = {"s3c": 16}
-OPTIONS: dict[str, dict[str, object]] = {"savc": {"queue": 32}, "sppr": {"way": 2}}
+OPTIONS: dict[str, dict[str, object]] = {"alice": {"width": 8}, "savc": {"queue": 32}, "sppr": {"way": 2}}
 NAMES = sorted(SETTINGS)
 
 

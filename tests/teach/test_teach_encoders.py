@@ -49,6 +49,15 @@ def test_glyphs_comes_with_the_package() -> None:
     assert (root / "checkpoints" / "glyphs.safetensors").samefile(encoders.package_folder() / "glyphs.safetensors")
 
 
+@pytest.mark.parametrize("name", encoders.stored())
+def test_every_stored_network_can_be_taught(name: str, tmp_path: Path) -> None:
+    with Learner.create(tmp_path / "p", encoder=name, keep_images=False) as learner:
+        assert learner.note == ""  # its statistics are there
+        learner.learn("dark", [image // 4 for image in noise(2, 1)])
+        learner.learn("light", [255 - image // 4 for image in noise(2, 2)])
+        assert learner.predict([255 - noise(1, 3)[0] // 4])[0].top[0].label == "light"
+
+
 def test_the_reference_is_the_hash_of_the_weights(taught: Learner) -> None:
     content = (encoders.package_folder() / "glyphs.safetensors").read_bytes()
     reference = taught.encoder.reference

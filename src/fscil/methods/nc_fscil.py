@@ -32,7 +32,7 @@ class NCFSCIL(Method):
     title: ClassVar[str] = "NC-FSCIL"
     paper: ClassVar[str] = "Yang et al., ICLR 2023"
     needs: ClassVar[frozenset[str]] = frozenset({"backbone"})
-    differences: ClassVar[str] = "the last epoch is kept, not the best on the test set"
+    differences: ClassVar[str] = "last epoch, not the best on the test set; makes a neck where the network has none"
 
     steps: tuple[int, ...] = (100, 150, 200, 240, 280, 320, 400)  # updates in sessions 1, 2, ...; then the last again
     lr: float = 0.25

@@ -7,6 +7,7 @@ the base session, then, session by session, on features drawn from class Gaussia
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -54,6 +55,7 @@ class YourSelf(Method):
     dampening: float = 0.9
     batch_classes: int = 32
     batch_samples: int = 8  # per class
+    pool: int = 600  # samples drawn per class and session, from which the batches are taken
     top_k: int = 2  # base classes that lend a novel class their covariance
     jitter: float = 1e-4  # added to the diagonal of every covariance
 
@@ -108,10 +110,14 @@ class YourSelf(Method):
         self.gaussians_.add_novel(raw_means)
         generator = self._generator(session.index)
         seen = session.classes.stop
+        needed = math.ceil(self.novel_steps * min(self.batch_classes, seen) * self.batch_samples / seen)
+        pool = self.gaussians_.pool(max(self.batch_samples, min(self.pool, needed)), generator)
 
         def batch() -> Batch:
             classes = self._some_classes(seen, generator)
-            drawn = self._ungrouped(self.gaussians_.sample(classes, self.batch_samples, generator))
+            picks = torch.rand(len(classes), self.batch_samples, generator=generator, device=pool.device)
+            rows = (picks * pool.shape[1]).long()
+            drawn = self._ungrouped(pool[classes[:, None], rows].flatten(0, 1))
             labels = classes.repeat_interleave(self.batch_samples)
             return torch.cat([drawn, stacked], 1), torch.cat([labels, session.labels])
 

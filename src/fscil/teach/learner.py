@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 RIVALS = 3
 SLICE = 256  # images that are decoded together
 _SEEN = np.empty(0, dtype=np.uint8)  # in place of pixels that are not needed any more
-SMALL_IMAGES = 64  # pixels
+SMALL = 128  # width of features
 
 
 class Learner:
@@ -101,7 +101,7 @@ class Learner:
         """For programs that own their process: a small network is fastest on one thread, as two would spend more time
         waiting for each other than computing, most of all on a busy machine. Takes effect when the network is loaded.
         """
-        self._one_thread = self._reference.image_size <= SMALL_IMAGES and self._reference.kind != "onnx"
+        self._one_thread = self._reference.dim <= SMALL and self._reference.kind != "onnx"
 
     @property
     def generation(self) -> int:
