@@ -170,7 +170,7 @@ def test_whitening_frees_from_the_spread_inside_classes() -> None:
     labels = torch.arange(2).repeat_interleave(300)
     features = torch.from_numpy(rng.normal(size=(600, 1, 6))).float() * torch.tensor([0.2, 8.0, 1, 1, 1, 1])
     features[:, 0, 0] += torch.where(labels == 0, 1.0, -1.0)
-    vectors = fit(features, labels, (), 0)(features).numpy()
+    vectors = fit(features, labels, (), 0, shrinkage=0.01)(features).numpy()
     means = np.stack([vectors[labels == c].mean(0) for c in (0, 1)])
     plain = normalize(features[:, 0].numpy())
     plain_means = np.stack([plain[labels == c].mean(0) for c in (0, 1)])
