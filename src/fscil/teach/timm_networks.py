@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -72,6 +73,8 @@ def _build(name: str, file: Path | None) -> Backbone:
 
 
 def _created(name: str, *, pretrained: bool) -> nn.Module:
+    # Without a network the hub tells of each of its ten tries; one sentence at the end is enough.
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
         return timm.create_model(name, pretrained=pretrained, num_classes=0)
     except Exception as error:  # timm raises many kinds when weights cannot be fetched
