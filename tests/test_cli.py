@@ -250,7 +250,15 @@ def test_ctrl_c_leaves_a_resumable_run(tmp_path: Path) -> None:
         "--set",
         "train.checkpoint_seconds=0",
     ]
-    process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # Tests that a shell runs in the background inherit a deaf ear for Ctrl-C; a user at a terminal has none.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+    )
     state = tmp_path / "x" / "base" / "state.safetensors"
     deadline = time.monotonic() + 60
     while not state.exists() and time.monotonic() < deadline:
