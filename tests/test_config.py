@@ -77,7 +77,12 @@ def test_a_recipe_of_ones_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("recipe", "folder"), [("cifar100_resnet12", "resnet12"), ("cifar100_yourself", "yourself/prototypes")]
+    ("recipe", "folder"),
+    [
+        ("cifar100_resnet12", "resnet12"),
+        ("cifar100_yourself", "yourself/prototypes"),
+        ("cifar100_yourself", "yourself/yourself"),
+    ],
 )
 def test_the_header_of_a_measured_recipe_says_what_was_measured(recipe: str, folder: str) -> None:
     root = Path(__file__).parents[1]
