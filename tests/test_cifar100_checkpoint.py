@@ -58,9 +58,7 @@ def test_it_computes_what_it_computed(network: Checkpoint) -> None:
 def test_its_results_are_of_this_network() -> None:
     for result in load_results(find_results([ROOT / "results" / "cifar100" / "yourself"])):
         assert summary(result.matrix)["aacc"] > 67.5
-        assert result.matrix.values[0][0] == pytest.approx(
-            84.70, abs=0.01
-        )  # class means before anything new is learned
+        assert result.matrix.values[0][0] == pytest.approx(84.7, abs=0.1)  # class means before anything new is learned
 
 
 @pytest.mark.slow
