@@ -36,6 +36,18 @@ class Mixed:
 Sampler = Callable[..., Tensor]  # torch.rand or torch.randn
 
 
+def symmetric_beta(alpha: float, first: Tensor, second: Tensor) -> Tensor:
+    """Beta(alpha, alpha) from two uniform numbers, so that it follows any generator on every device.
+
+    Bailey's polar method for Student's t with 2 alpha degrees of freedom, whose t / sqrt(2 alpha + t^2) is a
+    symmetric beta on -1..1 (Devroye 1996, "Random variate generation in one line of code"): no rejection.
+    """
+    radius = first ** (1 / alpha)
+    cosine = torch.cos(2 * math.pi * second)
+    squared = (1 - radius) * cosine.square()
+    return 0.5 + 0.5 * cosine.sign() * (squared / (radius + squared).clamp(min=1e-12)).sqrt()
+
+
 class Augment:
     """Draws parameters for `batch` samples and applies those of this process's slice."""
 
@@ -167,19 +179,11 @@ class Augment:
         return weight * x + (1 - weight) * partner, labels, others, torch.where(mixing, share, ones)
 
     def _beta(self, alpha: float) -> Tensor:
-        """Beta(alpha, alpha) from uniforms alone, so that it follows the generator on every device.
-
-        Bailey's polar method for Student's t with 2 alpha degrees of freedom, whose t / sqrt(2 alpha + t^2) is a
-        symmetric beta on -1..1 (Devroye 1996, "Random variate generation in one line of code"): no rejection.
-        """
         if not alpha:
             return torch.ones(self.slice.stop - self.slice.start, device=self.device)
         if alpha == 1.0:
             return self._uniform(0, 1)
-        radius = self._uniform(0, 1) ** (1 / alpha)
-        cosine = torch.cos(2 * math.pi * self._uniform(0, 1))
-        squared = (1 - radius) * cosine.square()
-        return 0.5 + 0.5 * cosine.sign() * (squared / (radius + squared)).sqrt()
+        return symmetric_beta(alpha, self._uniform(0, 1), self._uniform(0, 1))
 
     def _rectangle(self, x: Tensor, area: Tensor) -> Tensor:
         """A mask (n, h, w) of one rectangle per sample that covers `area` of the image before clipping."""

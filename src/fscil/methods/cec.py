@@ -13,6 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fscil.data.fantasy import transformed
 from fscil.data.session import Session
 from fscil.errors import InputError
 from fscil.features import extract
@@ -81,5 +82,5 @@ class CEC(AttendedPrototypes):
             )
         final, backbone = features(session).final, session.network.backbone
         pictures = session.images[chosen]
-        turned = [extract(backbone, torch.rot90(pictures, turns, (1, 2))).final.to(final) for turns in (1, 2, 3)]
+        turned = [extract(backbone, transformed(pictures, (turns, 0))).final.to(final) for turns in (1, 2, 3)]
         return at_one_length(torch.stack([final[chosen], *turned]))

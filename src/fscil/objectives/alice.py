@@ -15,11 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fscil.data.augment import Mixed
+from fscil.data.augment import Mixed, symmetric_beta
 from fscil.errors import InputError
 from fscil.objectives.base import Objective, Setting
 from fscil.objectives.cross_entropy import mixed_cross_entropy
-from fscil.objectives.mixing import symmetric_beta
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,10 @@ class ALICEOptions:
 
 
 def angular_penalty(cosines: Tensor, labels: Tensor, scale: float, margin: float) -> Tensor:
-    """(n,) cross-entropies of scale * cosine, with the margin taken off the cosine of the label (CosFace)."""
+    """(n,) cross-entropies of scale * cosine, with the margin taken off the cosine of the label (CosFace).
+
+    Not by `objectives.margins`: with fused classes a table of all pairs would have millions of entries.
+    """
     off = torch.full_like(labels, margin, dtype=cosines.dtype)[:, None]
     return F.cross_entropy(scale * cosines.scatter_add(1, labels[:, None], -off), labels, reduction="none")
 

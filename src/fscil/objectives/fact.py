@@ -16,11 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fscil.backbones import Backbone, CosineHead
-from fscil.data.augment import Mixed
+from fscil.data.augment import Mixed, symmetric_beta
 from fscil.errors import InputError
 from fscil.objectives.base import Objective, Setting
 from fscil.objectives.cross_entropy import mixed_cross_entropy
-from fscil.objectives.mixing import symmetric_beta
 
 _NEVER = -1e9  # the logit of a label that is ruled out
 
