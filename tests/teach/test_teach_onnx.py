@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,19 @@ def test_the_model_answers_as_the_project(taught: Learner, exported: tuple[Path,
     assert report.largest_difference < 1e-4
     assert report.classes == 8
     assert report.bytes == path.stat().st_size
+
+
+def test_the_project_answers_while_it_is_exported(taught: Learner, tmp_path: Path) -> None:
+    """torch's exporter replaces parts of torch while it works, for all threads of its process."""
+    expected = [p.label for p in taught.predict(QUERIES)]
+    with ThreadPoolExecutor(1) as other:
+        export = other.submit(taught.export, tmp_path / "model.onnx")
+        asked = 0
+        while not export.done():
+            assert [p.label for p in taught.predict(QUERIES)] == expected
+            asked += 1
+        assert export.result().classes == 8
+    assert asked > 3
 
 
 def test_what_the_model_says_of_itself(taught: Learner, exported: tuple[Path, ExportReport]) -> None:

@@ -6,14 +6,9 @@ training images, so that a project made from it can go on learning. It is checke
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import io
 import json
-import logging
 import re
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +18,7 @@ import fscil
 from fscil.errors import InputError
 from fscil.storage import write_atomic
 from fscil.teach import pictures
-from fscil.teach.encoders import Encoder, Reference, TorchEncoder
+from fscil.teach.encoders import Encoder, Reference
 from fscil.teach.knowledge import Knowledge
 from fscil.teach.limits import UNKNOWN, class_name
 from fscil.teach.onnx_encoder import (
@@ -54,7 +49,7 @@ def export(learner: Learner, path: Path) -> ExportReport:
     state, encoder = learner.state(), learner.encoder
     if not state.knowledge.memories:
         raise InputError("The project knows no class yet; teach it one before exporting.")
-    model = _model(encoder)
+    model = _model(learner)
     from fscil.teach.onnx_graph import set_knowledge
 
     calibration = state.calibration
@@ -106,46 +101,22 @@ def import_onnx(model: str | Path, path: str | Path) -> Learner:
     return Learner(folder, store)
 
 
-def _model(encoder: Encoder) -> Any:
+def _model(learner: Learner) -> Any:
     """The model without classes."""
     try:
         import onnx
         import onnxscript  # noqa: F401  (torch's exporter needs it)
     except ImportError:
         raise InputError("Exporting needs the onnx package; install it with: pip install 'fscil[onnx]'.") from None
+    encoder = learner.encoder
     if isinstance(encoder, OnnxEncoder):
         return onnx.load_model_from_string(encoder.path.read_bytes())
-    assert isinstance(encoder, TorchEncoder)
-    import torch
+    from fscil.teach.onnx_graph import wrap
+    from fscil.teach.onnx_trace import trace
 
-    from fscil.teach.onnx_graph import INPUT, OPSET, wrap
-
-    backbone, embedding, blocks = encoder.backbone, encoder.embedding, encoder.reference.blocks
-
-    class Vectors(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.backbone, self.embedding = backbone, embedding
-
-        def forward(self, squares: torch.Tensor) -> torch.Tensor:
-            final, layers = self.backbone.forward_layers(squares, blocks)
-            return self.embedding(torch.stack([final, *[layers[block] for block in blocks]], 1))
-
-    size = encoder.reference.image_size
-    example = torch.zeros(2, size, size, 3, dtype=torch.uint8)
-    with _quiet():
-        program = torch.onnx.export(
-            Vectors().eval(),
-            (example,),
-            dynamo=True,
-            input_names=[f"{INPUT}_square"],
-            output_names=["vectors"],
-            dynamic_shapes={"squares": {0: torch.export.Dim("batch", min=1)}},
-            opset_version=OPSET,
-            verbose=False,
-        )
-    assert program is not None
-    return wrap(program.model_proto, size, encoder.space.width)
+    reference = encoder.reference
+    squares = onnx.load_model_from_string(trace(reference, learner.path / "state"))
+    return wrap(squares, reference.image_size, encoder.space.width)
 
 
 def _metadata(
@@ -202,19 +173,6 @@ def _made_up(size: int) -> list[np.ndarray]:
         np.asarray(Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8)).resize(sides[at % 3]))
         for at in range(CHECKED)
     ]
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """torch's exporter tells of its progress and of its own deprecations."""
-    level = logging.root.manager.disable
-    logging.disable(logging.WARNING)
-    try:
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        logging.disable(level)
 
 
 def _write(target: Path, content: bytes) -> None:

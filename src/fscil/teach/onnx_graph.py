@@ -16,7 +16,6 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 INPUT, CONFIDENCES, EMBEDDING = "images", "confidences", "embedding"
-OPSET = 20
 IR_VERSION = 10  # read by every onnxruntime since 1.18
 PROTOTYPES, TEMPERATURE, LEVEL = "fscil_prototypes", "fscil_temperature", "fscil_level"
 

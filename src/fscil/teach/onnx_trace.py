@@ -1,0 +1,96 @@
+"""The network of an encoder as an ONNX graph, made by a program of its own: python -m fscil.teach.onnx_trace.
+
+While torch's exporter looks at a network it replaces parts of torch for the whole process, so that any other thread
+which asks a network something at that moment fails. A project answers from many threads; so the exporter gets its own
+process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+from fscil.errors import InputError
+from fscil.teach.encoders import Reference, TorchEncoder, load
+
+OPSET = 20
+SQUARES = "images_square"
+REFUSED = 2
+
+
+def trace(reference: Reference, state: Path) -> bytes:
+    """A model from uint8 squares (n, size, size, 3) to vectors (n, width). Takes seconds; threads may go on."""
+    with tempfile.TemporaryDirectory(prefix="fscil-trace-") as folder:
+        target = Path(folder) / "encoder.onnx"
+        command = [sys.executable, "-m", __name__, reference.to_json(), str(state), str(target)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+        if done.returncode == REFUSED:
+            raise InputError(done.stderr.strip())
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise InputError(f"torch could not write the encoder '{reference.name}' as an ONNX model: {last}")
+        return target.read_bytes()
+
+
+def write_graph(encoder: TorchEncoder, target: Path) -> None:
+    import torch
+
+    backbone, embedding, blocks = encoder.backbone, encoder.embedding, encoder.reference.blocks
+
+    class Vectors(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.backbone, self.embedding = backbone, embedding
+
+        def forward(self, squares: torch.Tensor) -> torch.Tensor:
+            final, layers = self.backbone.forward_layers(squares, blocks)
+            return self.embedding(torch.stack([final, *[layers[block] for block in blocks]], 1))
+
+    size = encoder.reference.image_size
+    example = torch.zeros(2, size, size, 3, dtype=torch.uint8)
+    with _quiet():
+        program = torch.onnx.export(
+            Vectors().eval(),
+            (example,),
+            dynamo=True,
+            input_names=[SQUARES],
+            output_names=["vectors"],
+            dynamic_shapes={"squares": {0: torch.export.Dim("batch", min=1)}},
+            opset_version=OPSET,
+            verbose=False,
+        )
+    assert program is not None
+    target.write_bytes(program.model_proto.SerializeToString())
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """torch's exporter tells of its progress and of its own deprecations."""
+    logging.disable(logging.WARNING)
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def main(reference: str, state: str, target: str) -> int:
+    try:
+        encoder = load(Reference.from_json(reference), Path(state))
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return REFUSED
+    assert isinstance(encoder, TorchEncoder)
+    write_graph(encoder, Path(target))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
