@@ -13,8 +13,9 @@ from ablation_documents import document as ablation_document
 from report_documents import document
 
 from fscil.errors import InputError
-from fscil.results_page import results_page
+from fscil.results_page import method_pages, results_page
 from fscil.results_page.__main__ import main
+from fscil.results_page.method_pages import BEGIN, END
 
 ROOT = Path(__file__).parents[2]
 REMEDY = "run `python -m fscil.results_page`"
@@ -61,6 +62,38 @@ def test_the_page_is_up_to_date() -> None:
     assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == results_page(
         ROOT / "results", ROOT / "docs"
     ), REMEDY
+
+
+def test_the_pages_of_the_methods_are_up_to_date() -> None:
+    pages = method_pages(ROOT / "results", ROOT / "docs")
+    assert len(pages) >= 12
+    for path, text in pages.items():
+        assert path.read_text(encoding="utf-8") == text, REMEDY
+        for link in re.findall(r"\]\((\.[^)]+)\)", text):
+            assert (path.parent / link).exists(), link
+
+
+def test_a_page_of_a_method_takes_up_new_files(results: Path) -> None:
+    docs = results.parent / "docs"
+    mine = docs / "methods" / "yourself.md"
+    mine.parent.mkdir(parents=True)
+    mine.write_text(f"# A\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
+    (docs / "methods" / "other.md").write_text("no place for numbers", encoding="utf-8")
+    (docs / "methods" / "cec.md").write_text(f"{BEGIN}\n{END}", encoding="utf-8")
+    pages = method_pages(results, docs)
+    assert [path.name for path in pages] == ["cec.md", "yourself.md"]
+    assert "Not measured yet." in pages[docs / "methods" / "cec.md"]
+    text = pages[mine]
+    (row,) = rows(text, "CIFAR-100")
+    gacc = [measured(draw)["metrics"]["gacc_grid"] for draw in range(3)]
+    assert row[1:4] == ["ViT", "`cifar100_yourself`", "3"]
+    assert row[8] == f"{fmean(gacc):.2f} ± {stdev(gacc):.2f}"
+    assert text.startswith("# A\n")
+    assert text.endswith(f"{END}\nafter\n")
+    assert "old" not in text
+    mine.write_text(f"{BEGIN}\n", encoding="utf-8")
+    with pytest.raises(InputError, match="put it back"):
+        method_pages(results, docs)
 
 
 def test_every_link_leads_somewhere() -> None:

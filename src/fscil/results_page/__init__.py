@@ -1,5 +1,6 @@
-"""docs/results.md: the measured results beside the published ones, written from the result files alone."""
+"""docs/results.md and the tables of docs/methods: measured results beside published ones, from the result files alone."""
 
+from fscil.results_page.method_pages import method_pages
 from fscil.results_page.page import results_page
 
-__all__ = ["results_page"]
+__all__ = ["method_pages", "results_page"]

@@ -1,4 +1,4 @@
-"""python -m fscil.results_page [RESULTS] [DOCS]: writes DOCS/results.md from the files under RESULTS."""
+"""python -m fscil.results_page [RESULTS] [DOCS]: writes DOCS/results.md and the numbers in DOCS/methods from RESULTS."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from fscil.errors import InputError
-from fscil.results_page.page import results_page
+from fscil.results_page import method_pages, results_page
 from fscil.storage import write_text
 
 
@@ -14,12 +14,13 @@ def main(arguments: list[str]) -> int:
     results = Path(arguments[0]) if arguments else Path("results")
     docs = Path(arguments[1]) if len(arguments) > 1 else Path("docs")
     try:
-        page = docs / "results.md"
-        write_text(page, results_page(results, docs))
+        pages = {docs / "results.md": results_page(results, docs), **method_pages(results, docs)}
     except InputError as error:
         print(f"fscil: {error}", file=sys.stderr)
         return 2
-    print(page)
+    for path, text in pages.items():
+        write_text(path, text)
+        print(path)
     return 0
 
 

@@ -82,7 +82,7 @@ def _shelf(shelf: Shelf, root: str) -> str:
 
 
 def _measured(group: Group, root: str) -> tuple[str, ...]:
-    cells = [_shown(group.spread(key)) for key in _COLUMNS]
+    cells = [shown(group.spread(key)) for key in _COLUMNS]
     return (f"**{group.name}**", str(len(group.results)), *cells, f"[ours]({root}/{group.folder})")
 
 
@@ -118,9 +118,9 @@ def _costs(groups: Sequence[Group], root: str) -> str:
         rows.append(
             (
                 group.name,
-                _shown(group.spread("seconds_base"), 0, alone=True),
-                _shown(group.spread("seconds_sessions")),
-                _shown(group.spread("peak_memory_mb"), 0, alone=True),
+                shown(group.spread("seconds_base"), 0, alone=True),
+                shown(group.spread("seconds_sessions")),
+                shown(group.spread("peak_memory_mb"), 0, alone=True),
                 f"{known.get('name', 'unknown')}{cores}",
                 f"draw {files}",
             )
@@ -140,7 +140,7 @@ def _protocol(groups: Sequence[Group]) -> list[str]:
     return ["What differs from the published protocol:", "\n".join(lines)]
 
 
-def _shown(value: Spread | None, digits: int = 2, alone: bool = False) -> str:
+def shown(value: Spread | None, digits: int = 2, alone: bool = False) -> str:
     """`alone`: a cost that the draws share needs no spread."""
     if value is None:
         return "–"
