@@ -2,9 +2,9 @@
 
     python benchmarks/sessions.py [--set option=value ...] [--draws N]
 
-Features are random (60 base classes of 500 images, 8 sessions of 5 classes with 5 shots, 10,000 test images, 4 layers of
-256 values): what is learned is nothing, what it costs is the same. Without a GPU there is only the plain step. A draw is
-everything after the features: base session, eight sessions, scoring after each. Prints rows for RESULTS.md.
+Features are random (60 base classes of 500 images, 8 sessions of 5 classes with 5 shots, 10,000 test images, 4 layers
+of 256 values): what is learned is nothing, what it costs is the same. Without a GPU there is only the plain step. A
+draw is everything after the features: base session, eight sessions, scoring after each. Prints rows for RESULTS.md.
 """
 
 from __future__ import annotations

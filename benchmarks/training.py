@@ -40,8 +40,8 @@ def measure(config: Config, session: Session, seconds: float) -> tuple[float, fl
     if fabric.device.type == "cuda":
         torch.set_float32_matmul_precision("high")  # as in training
     trainer = Trainer(fabric, session, config)
-    for step in range(10):
-        trainer.step(step)
+    for number in range(10):
+        trainer.step(number)
     count = [10]
 
     def step() -> None:

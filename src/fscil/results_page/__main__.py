@@ -1,4 +1,4 @@
-"""python -m fscil.results_page [RESULTS] [DOCS]: writes DOCS/results.md and the numbers in DOCS/methods from RESULTS."""
+"""python -m fscil.results_page [RESULTS] [DOCS]: writes DOCS/results.md and the tables of DOCS/methods."""
 
 from __future__ import annotations
 
