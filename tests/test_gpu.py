@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 import torch
@@ -11,8 +13,9 @@ from fscil import config as configs
 from fscil.config import Config
 from fscil.data import load_benchmark
 from fscil.features import FeatureCache, extract
-from fscil.methods import make
+from fscil.methods import make, yourself
 from fscil.metrics import summary
+from fscil.objectives import OBJECTIVES
 from fscil.pipeline import Run
 from fscil.protocol import run_method
 from fscil.training.checkpoint import load_classifier
@@ -62,6 +65,51 @@ def test_yourself_on_both_devices(tmp_path: Path) -> None:
         )
         scores.append(summary(outcome.matrix)["gacc_grid"])
     assert abs(scores[0] - scores[1]) < 4  # other random numbers, same method
+
+
+def test_a_recorded_step_is_the_step(tmp_path: Path) -> None:
+    session = load_benchmark(digits().data).session(0)
+    losses = []
+    for graph in ("off", "on"):
+        config = digits("train.epochs=2", "train.compile=off", f"train.graph={graph}", "train.augment.erase=0.5")
+        losses.append(train_base(session, config, tmp_path / graph).info["losses"])
+    assert len(losses[0]) > 10  # the first steps are not recorded
+    assert losses[0] == pytest.approx(losses[1], rel=1e-2)  # bf16, and sums in any order
+    assert losses[0][0] > losses[0][-1]
+
+
+@pytest.mark.parametrize("objective", sorted(OBJECTIVES))
+def test_every_objective_can_be_recorded(objective: str, tmp_path: Path) -> None:
+    """Nothing in them waits for the device, and nothing that changes from step to step lives outside tensors."""
+    extra = {"dot_regression": ["train.head=etf", "train.clip=0"], "s3c": ["train.augment.turn=0.75"]}
+    session = load_benchmark(digits().data).session(0)
+    runs = []
+    for graph in ("off", "on"):
+        config = digits(
+            f"train.objective={objective}",
+            "train.epochs=3",
+            "train.compile=off",
+            f"train.graph={graph}",
+            *extra.get(objective, []),
+        )
+        runs.append(train_base(session, config, tmp_path / graph).info["losses"])
+    assert all(math.isfinite(loss) for run in runs for loss in run)
+    assert fmean(runs[1][-5:]) == pytest.approx(fmean(runs[0][-5:]), rel=0.1)
+
+
+def test_yourself_recorded_and_step_by_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = digits("train.epochs=8")
+    benchmark = load_benchmark(config.data)
+    cache = FeatureCache(None, train_base(benchmark.session(0), config, tmp_path).backbone)
+
+    def scores() -> float:
+        method = make("yourself", config.options["yourself"])
+        outcome = run_method(method, benchmark, cache, device=torch.device("cuda"))
+        return float(summary(outcome.matrix)["gacc_grid"])
+
+    recorded = scores()
+    monkeypatch.setattr(yourself, "GraphedUpdate", lambda update, _: update)
+    assert scores() == pytest.approx(recorded, abs=0.5)  # the same random numbers
 
 
 def test_the_whole_run(tmp_path: Path) -> None:
