@@ -170,6 +170,17 @@ def test_a_hyphen_in_a_name_is_no_obstacle(own_recipe: Callable[[str, str], None
     assert plans.own_recipe("glyphs", "nc-fscil") is None
 
 
+def test_data_from_elsewhere_keeps_the_data_sets_recipes(
+    own_recipe: Callable[[str, str], None], tmp_path: Path
+) -> None:
+    own_recipe("digits_yourself", "top_k = 1\n")
+    copy = ("data.name=npz", f"data.path={tmp_path / 'copy.npz'}")
+    plan = make_plan(dataclasses.replace(request(tmp_path), overrides=(*QUICK, *copy)))
+    (mine,) = [entry for entry in plan.entries if entry.method == "yourself"]
+    assert (mine.config.recipe, mine.config.data.name) == ("digits_yourself", "npz")
+    assert mine.config.options["yourself"]["top_k"] == 1
+
+
 def test_recipes_with_other_sessions_do_not_compare(own_recipe: Callable[[str, str], None], tmp_path: Path) -> None:
     own_recipe("digits_yourself", "")
     path = configs.recipe_folder() / "digits_yourself.toml"

@@ -114,9 +114,11 @@ class Plan:
 
 def make_plan(request: Request) -> Plan:
     default = _load(default_recipe(request), request)
-    if request.data and default.data.name != request.data:
+    # As the recipe says, not --set: CIFAR-100 that is read from an .npz file still has CIFAR-100's recipes.
+    family = configs.load(default_recipe(request)).data.name
+    if request.data and family != request.data:
         raise InputError(
-            f"The recipe {default.recipe} is for the data set {default.data.name}, not {request.data}; "
+            f"The recipe {default.recipe} is for the data set {family}, not {request.data}; "
             f"leave --data out, or choose another --recipe."
         )
     if default.data.session_lists and request.draws > 1:
@@ -127,7 +129,7 @@ def make_plan(request: Request) -> Plan:
     left_out: dict[str, str] = {}
     trainings: list[Training] = []
     for name in request.names:
-        config = _config(name, default, request)
+        config = _config(name, family, default, request)
         if reason := _obstacle(name, config):
             # What was asked for by name must run; `all` is all that can.
             if not request.everything:
@@ -164,8 +166,8 @@ def own_recipe(data: str, method: str) -> str | None:
     return None
 
 
-def _config(name: str, default: Config, request: Request) -> Config:
-    recipe = own_recipe(default.data.name, name)
+def _config(name: str, family: str, default: Config, request: Request) -> Config:
+    recipe = own_recipe(family, name)
     own = _load(recipe, request) if recipe else default
     if own.data != default.data:
         raise InputError(
