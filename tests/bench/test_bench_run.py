@@ -30,6 +30,7 @@ from fscil.methods import REGISTRY, Prototypes, YourSelf
 from fscil.pipeline import Run
 from fscil.progress import Reporter
 from fscil.storage import read_json
+from fscil.training.checkpoint import Classifier, save_classifier
 
 QUICK = ("train.epochs=2", "accelerator=cpu", "options.yourself.base_steps=2", "options.yourself.novel_steps=2")
 SETTINGS = [part for setting in QUICK for part in ("--set", setting)]
@@ -300,6 +301,14 @@ def test_a_missing_teacher_is_said_before_anything_is_trained(tmp_path: Path) ->
     settings = (*QUICK, "train.teacher=nowhere/base")
     with pytest.raises(InputError, match="needs the teacher nowhere/base"):
         make_plan(dataclasses.replace(request(tmp_path), overrides=settings))
+
+
+def test_a_trained_network_needs_no_teacher_any_more(tmp_path: Path) -> None:
+    config = configs.load("digits", [*QUICK, "train.teacher=nowhere/base"])
+    path = tmp_path / "network.safetensors"
+    save_classifier(path, Classifier(config.backbone, config.train, 6), {"config": configs.to_dict(config)})
+    plan = make_plan(request(tmp_path / "out", same_backbone=True, checkpoints=(path,)))
+    assert [entry.training.checkpoint for entry in plan.entries] == [path] * 3
 
 
 @pytest.mark.parametrize(

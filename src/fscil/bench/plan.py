@@ -130,7 +130,8 @@ def make_plan(request: Request) -> Plan:
     trainings: list[Training] = []
     for name in request.names:
         config = _config(name, family, default, request)
-        if reason := _obstacle(name, config):
+        given = _given(config, request)
+        if reason := _obstacle(name, config, trained=given is not None):
             # What was asked for by name must run; `all` is all that can.
             if not request.everything:
                 raise InputError(reason)
@@ -138,7 +139,7 @@ def make_plan(request: Request) -> Plan:
             continue
         training = next((t for t in trainings if _same(t.config, config)), None)
         if training is None:
-            training = Training(config, request.out / "networks" / _key(config), _given(config, request))
+            training = Training(config, request.out / "networks" / _key(config), given)
             trainings.append(training)
         entries.append(Entry(name, config, training))
     _check_all_used(request, trainings)
@@ -185,7 +186,7 @@ def _load(recipe: str, request: Request) -> Config:
     return configs.load(recipe, [*request.overrides, f"draws={request.draws}"])
 
 
-def _obstacle(name: str, config: Config) -> str:
+def _obstacle(name: str, config: Config, trained: bool) -> str:
     """Why this method cannot run with this recipe; empty if it can. A wrong option raises."""
     method = methods.make(name, config.options.get(name))
     backbone = config.backbone
@@ -195,7 +196,7 @@ def _obstacle(name: str, config: Config) -> str:
         method.start(seed=0, depth=backbone.depth, device=torch.device("cpu"))
         for block in method.blocks(backbone.depth):
             check_block(block, backbone.depth)
-    for teacher in _split(config.train.teacher):
+    for teacher in [] if trained else _split(config.train.teacher):
         if not Path(teacher).exists():
             return (
                 f"{method.title} by the recipe {config.recipe} needs the teacher {teacher}, which does not exist; "
