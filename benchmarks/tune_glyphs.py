@@ -58,6 +58,11 @@ RECTIFIERS: dict[str, dict[str, Any]] = {
     "no CE on all classes": {"weight_all": 0.0},
     "CE on all classes 1": {"weight_all": 1.0},
     "half the steps": {"base_steps": 100, "novel_steps": 80},
+    "no whitened features": {"whitened": 0.0},
+    "whitened features 0.5": {"whitened": 0.5},
+    "whitened features 0.7": {"whitened": 0.7},
+    "shrinkage 0.3": {"shrinkage": 0.3},
+    "shrinkage 3": {"shrinkage": 3.0},
     "as the released scripts": {
         "residual": False,
         "joint": False,
@@ -67,6 +72,7 @@ RECTIFIERS: dict[str, dict[str, Any]] = {
         "weight_all": 0.0,
         "weight_intra": 1.0,
         "weight_inter": 1.0,
+        "whitened": 0.0,
         "base_steps": 600,
     },
 }

@@ -27,9 +27,10 @@ def document(draws: int = 3, dataset: str = "cifar100", **changes: Any) -> dict[
         line = [[0.1 * i, 0.1 * i, 0.1] for i in range(1, 10)]
         return {moment: dict.fromkeys(("all", "base", "novel"), line) for moment in ("before", "after")}
 
-    names = ("prototypes", "yourself-cos", "yourself-cos-cr", "yourself")
+    names = ("prototypes", "yourself-cos", "yourself-cos-cr", "yourself", "whitened")
     kinds = [("8-raw", "raw", 8), ("8-rectified", "rectified", 8), ("final", "raw", 0)]
     kinds += [("raw-blocks", "raw ensemble", 0), ("raw-all", "raw ensemble", 0), ("ensemble", "ensemble", 0)]
+    kinds += [("whitened", "whitened", 0), ("whole", "whole", 0)]
     weights = {"cos": {"weight_cos": 0.1}, "cr": {"weight_cr": 0.5}, "ir": {"weight_intra": 0.3, "weight_inter": 0.0}}
     return {
         "schema": 1,
@@ -40,7 +41,14 @@ def document(draws: int = 3, dataset: str = "cifar100", **changes: Any) -> dict[
         "seconds": 1234.5,
         "network": "ab" * 32,
         "hardware": {"device": "cuda", "name": "A GPU", "torch": "2.11"},
-        "options": {"weight_all": 0.3, "weight_cr": 0.5, "weight_intra": 0.3, "weight_inter": 0.0, "scale": 16.0},
+        "options": {
+            "weight_all": 0.3,
+            "weight_cr": 0.5,
+            "weight_intra": 0.3,
+            "weight_inter": 0.0,
+            "whitened": 0.3,
+            "scale": 16.0,
+        },
         "config": {"data": {"shot": 5}},
         "classes": CLASSES,
         "commit": "abc1234",

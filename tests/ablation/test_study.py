@@ -62,7 +62,11 @@ def alone(run: Run, study: ablation.Study, method: Any, draw: int) -> dict[str, 
 
 def test_rows_are_what_separate_runs_give(run: Run, study: ablation.Study, found: ablation.Ablation) -> None:
     expected = [alone(run, study, Prototypes(), 1)[""]]
-    expected += [alone(run, study, study.yourself(step.changes), 1)[""] for step in STEPS if step.changes is not None]
+    for step in STEPS[1:]:
+        assert step.changes is not None
+        expected.append(alone(run, study, study.yourself(step.changes), 1)[step.part])
+    # What is trained does not depend on the whitened features, so the paper's ensemble is a part of ours.
+    assert alone(run, study, study.yourself({"whitened": 0.0}), 1)[""] == expected[3]
     for line, metrics in zip(found.steps, expected, strict=True):
         for key, values in line.scores.items():
             assert values[1] == metrics[key], (line.label, key)
@@ -78,7 +82,9 @@ def test_layers_are_what_separate_runs_give(run: Run, study: ablation.Study, fou
         assert lines[f"{block}-raw"].scores["gacc_grid"][0] == raw["gacc_grid"]
         assert lines[f"{block}-rectified"].scores["aacc"][0] == ours[f"block {block}"]["aacc"]
     assert lines["final"].scores == found.steps[0].scores
-    assert lines["ensemble"].scores == found.steps[-1].scores
+    assert lines["ensemble"].scores == found.steps[-2].scores
+    assert lines["whitened"].scores["aacc"][0] == ours["whitened"]["aacc"]
+    assert lines["whole"].scores == found.steps[-1].scores
 
 
 def test_curves_meet_at_the_recipe_and_start_without_the_loss(study: ablation.Study, found: ablation.Ablation) -> None:
@@ -86,7 +92,9 @@ def test_curves_meet_at_the_recipe_and_start_without_the_loss(study: ablation.St
         assert [point.factor for point in curve.points] == [0, 0.25, 0.5, 1, 2, 4]
         assert curve.points[3].scores == found.steps[-1].scores
     by_key = {curve.key: curve for curve in found.curves}
-    assert by_key["ir"].points[0].scores == found.steps[2].scores
+    without = study.yourself(trades(study.method)[2].scaled(0))
+    assert (without.weight_intra, without.weight_inter) == (0, 0)
+    assert by_key["ir"].points[0].scores != found.steps[-1].scores
     assert {trade.key: trade.scaled(2) for trade in trades(study.method)} == {
         "cos": {"weight_cos": 0.2},
         "cr": {"weight_cr": 1.0},
@@ -104,7 +112,8 @@ def test_a_weight_of_zero_has_no_curve(run: Run) -> None:
 def test_calibration_is_about_the_same_predictions(found: ablation.Ablation) -> None:
     """Accuracies come from another code path than the matrices: both must count the same images right."""
     steps, layers = {s.key: s for s in found.steps}, {line.key: line for line in found.layers}
-    expected = {"prototypes": steps["prototypes"], "ensemble": steps["yourself"]}
+    expected = {"prototypes": steps["prototypes"], "rectified": steps["yourself"], "ensemble": steps["whitened"]}
+    expected["whitened"] = layers["whitened"]
     expected |= {f"block {line.block}": line for line in layers.values() if line.kind == "rectified"}
     assert {each.key for each in found.predictors} == set(expected)
     for each in found.predictors:
@@ -195,7 +204,8 @@ def test_flops_and_parameters_follow_from_the_sizes(run: Run, found: ablation.Ab
     assert costs["backbone"].mflops == pytest.approx(network / 1e6)
     branch = 2 * (2 * 2 * d * 2 * d) + 2 * (2 * d * 2 * d + 2 * d * d) + 2 * d * classes
     assert costs["one"].mflops == pytest.approx(branch / 1e6)
-    assert costs["all"].mflops == pytest.approx(blocks * branch / 1e6)
+    joint = (1 + blocks) * d
+    assert costs["all"].mflops == pytest.approx((blocks * branch + 2 * joint * joint + 2 * joint * classes) / 1e6)
     assert costs["means"].mflops == pytest.approx(2 * d * classes / 1e6)
     assert costs["all"].parameters == blocks * costs["one"].parameters
     assert costs["backbone"].parameters == sum(p.numel() for p in run.train().backbone.parameters())

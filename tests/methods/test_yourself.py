@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from feature_worlds import BASE, DIM, make_world
 from torch import nn
 
+from fscil.data.session import View
 from fscil.errors import InputError
 from fscil.methods import YourSelf, make
 from fscil.methods.gaussians import ClassGaussians
@@ -205,11 +206,48 @@ def test_what_paper_and_code_do_is_offered(option: dict[str, object]) -> None:
 
 
 def test_ensemble_is_the_mean_of_its_branches() -> None:
-    method, (_, exams) = learned(), make_world()
+    method, (_, exams) = learned(whitened=0.0), make_world()
     view = exams[0][0]
     alone = [scorer(view) for scorer in method.variants().values()]
     assert list(method.variants()) == ["block 2", "block 3"]
     assert torch.allclose(method.scores(view), torch.stack([F.softmax(s, -1) for s in alone]).mean(0), atol=1e-6)
+
+
+def test_whitened_features_are_a_share_of_the_ensemble_and_of_nothing_else() -> None:
+    without, method, (_, exams) = learned(whitened=0.0), learned(whitened=0.4), make_world()
+    view = exams[1][0]
+    parts = {name: scorer(view) for name, scorer in method.variants().items()}
+    assert list(parts) == ["block 2", "block 3", "rectified", "whitened"]
+    assert torch.equal(parts["rectified"], without.scores(view))  # what is trained is the same
+    whole = 0.6 * parts["rectified"] + 0.4 * F.softmax(parts["whitened"], -1)
+    assert torch.allclose(method.scores(view), whole, atol=1e-6)
+    only = learned(whitened=1.0)
+    assert torch.allclose(only.scores(view), F.softmax(parts["whitened"], -1), atol=1e-6)
+
+
+def test_whitened_scores_are_cosines_to_class_means() -> None:
+    """Written again with numpy, class by class."""
+    method, (sessions, exams) = learned(shrinkage=0.5), make_world()
+
+    def joined(view: View) -> np.ndarray:
+        return np.concatenate([view.final.numpy(), *[view.layers[b].numpy() for b in (2, 3)]], 1).astype(np.float64)
+
+    base, labels = joined(sessions[0].view), sessions[0].labels.numpy()
+    inside = np.concatenate([base[labels == c] - base[labels == c].mean(0) for c in range(BASE)])
+    covariance = inside.T @ inside / (len(base) - BASE)
+    covariance += 0.5 * np.trace(covariance) / len(covariance) * np.eye(len(covariance))
+    values, vectors = np.linalg.eigh(covariance)
+    root = vectors @ np.diag(values**-0.5) @ vectors.T
+
+    def unit(x: np.ndarray) -> np.ndarray:
+        return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+    means = []
+    for session in sessions:
+        white = unit((joined(session.view) - base.mean(0)) @ root)
+        means += [unit(white[session.labels.numpy() == c].mean(0)) for c in session.classes]
+    expected = 16 * unit((joined(exams[1][0]) - base.mean(0)) @ root) @ np.array(means).T
+    assert np.allclose(method.whitened_scores(exams[1][0]).numpy(), expected, atol=1e-2)
 
 
 def test_replay_protects_the_base_classes() -> None:
@@ -226,6 +264,9 @@ def test_layers_default_to_the_three_before_the_last() -> None:
 
 
 def test_bad_choices_are_refused() -> None:
+    for share in ({"whitened": 1.5}, {"shrinkage": 0.0}):
+        with pytest.raises(InputError, match="whitened from 0 to 1"):
+            make("yourself", share).start(seed=0, depth=4, device=torch.device("cpu"))
     for bad in ({"prototypes": "mean"}, {"ensemble": "vote"}):
         with pytest.raises(InputError, match="must be"):
             make("yourself", bad).start(seed=0, depth=4, device=torch.device("cpu"))

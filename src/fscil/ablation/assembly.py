@@ -13,6 +13,7 @@ from fscil.ablation.raw_layers import FINAL, RawLayers, block_label
 from fscil.ablation.study import Study
 from fscil.config import to_dict
 from fscil.hardware import describe
+from fscil.methods.yourself import RECTIFIED, WHITENED
 from fscil.result import commit
 from fscil.storage import read_json
 
@@ -49,7 +50,7 @@ def _steps(study: Study) -> tuple[Line, ...]:
         if step.changes is None:
             scores = _scores([result["variants"][block_label(FINAL)]["metrics"] for result in _raw(study)])
         else:
-            scores = _scores([result["metrics"] for result in _rectified(study, step.changes)])
+            scores = _scores([_part(result, step.part) for result in _rectified(study, step.changes)])
         lines.append(Line(step.key, step.label, scores, options=step.changes or {}))
     return tuple(lines)
 
@@ -73,8 +74,22 @@ def _layers(study: Study) -> tuple[Line, ...]:
         Line("final", "final features, raw", variant(block_label(FINAL)), "raw"),
         Line("raw-blocks", together, variant(RawLayers.together), "raw ensemble"),
         Line("raw-all", f"{together}, with the final", _scores([r["metrics"] for r in raw]), "raw ensemble"),
-        Line("ensemble", "all rectified blocks together", _scores([r["metrics"] for r in ours]), "ensemble"),
+        Line("ensemble", "all rectified blocks together", _scores([_part(r, RECTIFIED) for r in ours]), "ensemble"),
+        *(_whitened(ours) if study.method.whitened else ()),
     )
+
+
+def _whitened(ours: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
+    return (
+        Line("whitened", "whitened features of all layers", _scores([_part(r, WHITENED) for r in ours]), "whitened"),
+        Line("whole", "rectified and whitened together", _scores([_part(r, "") for r in ours]), "whole"),
+    )
+
+
+def _part(result: Mapping[str, Any], part: str) -> Mapping[str, float]:
+    """Metrics of a part of the ensemble; of the whole where the recipe has no other part."""
+    found: Mapping[str, float] = result["variants"].get(part, result)["metrics"]
+    return found
 
 
 def _curves(study: Study) -> tuple[Curve, ...]:
@@ -91,7 +106,8 @@ def _curves(study: Study) -> tuple[Curve, ...]:
 
 def _calibration(study: Study) -> tuple[tuple[Predictor, ...], tuple[Cost, ...], int]:
     draws = [read_json(study.calibration(draw).path)["predictors"] for draw in range(study.run.config.draws)]
-    labels = {"prototypes": "class means", "ensemble": "FR ensemble"}
+    whole = "the whole ensemble" if study.method.whitened else "FR ensemble"
+    labels = {"prototypes": "class means", RECTIFIED: "FR ensemble", WHITENED: "whitened features", "ensemble": whole}
     predictors = [
         Predictor(
             key=key,

@@ -33,17 +33,18 @@ def inference_costs(backbone: Backbone, method: YourSelf, sessions: Sequence[Ses
     quick = replace(method, base_steps=1, novel_steps=1)
     known = {
         "means": _taught(Prototypes(), sessions, depth, device),
-        "one": _taught(replace(quick, layers=blocks[-1:]), sessions, depth, device),
+        "one": _taught(replace(quick, layers=blocks[-1:], whitened=0.0), sessions, depth, device),
         "all": _taught(quick, sessions, depth, device),
     }
     size = _parameters(backbone)
     branches = f"{len(blocks)} FR branches" if len(blocks) > 1 else "the FR branch"
+    whole = f"{branches}, whitened features and their ensemble" if method.whitened else f"{branches} and their ensemble"
     rows: list[tuple[str, str, Callable[[], Any], int]] = [
         ("backbone", "network, final features", lambda: backbone(images), size),
         ("layers", "network, with the middle layers", lambda: backbone.forward_layers(images, blocks), size),
         ("means", "class means", lambda: known["means"].scores(view), 0),
         ("one", "one FR branch", lambda: known["one"].scores(view), _parameters(known["one"])),
-        ("all", f"{branches} and their ensemble", lambda: known["all"].scores(view), _parameters(known["all"])),
+        ("all", whole, lambda: known["all"].scores(view), _parameters(known["all"])),
     ]
     return [
         Cost(key, label, 1e6 * _seconds(work, device) / len(images), _flops(work) / len(images) / 1e6, count)

@@ -21,16 +21,21 @@ LAYER_STYLES = {
     "rectified": Style("c0", "s"),
     "raw ensemble": Style("c1", "D", hollow=True),
     "ensemble": Style("c0", "*"),
+    "whitened": Style("c2", "^"),
+    "whole": Style("c3", "D"),
 }
 LAYER_WORDS = {
     "raw": "raw",
     "rectified": "rectified",
     "raw ensemble": "raw layers together",
     "ensemble": "rectified layers together",
+    "whitened": "whitened, all layers",
+    "whole": "rectified and whitened together",
 }
 SCORE_STYLES = {"gacc_grid": Style("c0", "*"), "aacc": Style("c1", "o", (4, 1.5))}
 GROUP_STYLES = {"base": Style("c2", "^"), "novel": Style("c3", "D", (4, 1.5))}
 SCORE_WORDS = {"gacc_grid": "gAcc, grid", "aacc": "aAcc", "base": "base classes", "novel": "new classes"}
+_LAST_PLACES = ("raw-all", "whitened", "whole")
 PREDICTOR_STYLES = {
     ("prototypes", "before"): Style("c1", "o", (2, 2), hollow=True),
     ("prototypes", "after"): Style("c1", "o"),
@@ -41,7 +46,7 @@ PREDICTOR_STYLES = {
 
 def steps_figure(steps: Sequence[Line], styles: Mapping[str, Style], name: str) -> Html:
     """Some scores after each addition."""
-    ticks = ["no FR", "+ FR, cos,\nnovel CE", "+ CR", "+ IR"]
+    ticks = ["no FR", "+ FR, cos,\nnovel CE", "+ CR", "+ IR", "+ whitened"]
     with drawing(230, (42, 8, 38, 10)) as panel:
         told = []
         for key, style in styles.items():
@@ -59,12 +64,13 @@ def layers_figure(layers: Sequence[Line], key: str, name: str) -> Html:
     """One line of dots per layer, so that raw and rectified stand side by side."""
     blocks = sorted({line.block for line in layers if line.block})
     names = [*(f"block {block}" for block in blocks), "final", "together", "+ final"]
+    names += ["whitened", "all"] if any(line.key == "whole" for line in layers) else []
     with drawing(60 + 30 * len(names), (66, 10, 33, 6)) as panel:
         axes, told = panel.axes, []
         for line in layers:
             place = _layer_place(line, blocks)
             # Two dots of one row are moved apart a little: their bars would hide each other.
-            alone = line.key in ("final", "raw-all")
+            alone = line.key in ("final", *_LAST_PLACES)
             shift = 0 if alone else 0.13 if line.kind in ("rectified", "ensemble") else -0.13
             value, style = line.spread(key), LAYER_STYLES[line.kind]
             axes.errorbar(
@@ -168,7 +174,8 @@ def _recipe_place(curve: Curve) -> int:
 def _layer_place(line: Line, blocks: Sequence[int]) -> int:
     if line.block:
         return list(blocks).index(line.block)
-    return len(blocks) + ("final", "raw-blocks", "raw-all").index("raw-blocks" if line.key == "ensemble" else line.key)
+    places = ("final", "raw-blocks", *_LAST_PLACES)
+    return len(blocks) + places.index("raw-blocks" if line.key == "ensemble" else line.key)
 
 
 def _marked_line(axes: Axes, x: Sequence[int], values: Sequence[Spread], style: Style) -> None:

@@ -86,6 +86,7 @@ def _layers(ablation: Ablation) -> Html | None:
     entries = [
         element("li", swatch(style, line=False), figures.LAYER_WORDS[kind])
         for kind, style in figures.LAYER_STYLES.items()
+        if any(line.kind == kind for line in ablation.layers)
     ]
     pictures = [
         figure(name, figures.layers_figure(ablation.layers, key, name))
@@ -127,7 +128,7 @@ def _sensitivity(ablation: Ablation) -> Html | None:
 def _calibration(ablation: Ablation) -> Html | None:
     if not ablation.predictors:
         return None
-    names = {"prototypes": "class means", "ensemble": "FR ensemble"}
+    names = {"prototypes": "class means", "ensemble": "the whole ensemble"}
     entries = [
         element("li", swatch(style), f"{names[key]}, {moment} the temperature")
         for (key, moment), style in figures.PREDICTOR_STYLES.items()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from fscil.methods import YourSelf
+from fscil.methods.yourself import RECTIFIED, YourSelf
 
 PARTS = ("ablation", "layers", "sensitivity", "calibration")
 FACTORS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)  # times the recipe's value
@@ -20,6 +20,7 @@ class Step:
     key: str  # of the paper's row (fscil.published)
     label: str
     changes: Changes | None  # None: no FR at all
+    part: str = RECTIFIED  # which part of the ensemble is judged; empty: all of it
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,8 @@ STEPS = (
     Step("prototypes", "no FR: class means", None),
     Step("yourself-cos", "+ FR: cos, novel CE", {"weight_cr": 0.0, **_NO_IR}),
     Step("yourself-cos-cr", "+ CR", _NO_IR),
-    Step("yourself", "+ IR: the recipe", {}),
+    Step("yourself", "+ IR", {}),
+    Step("whitened", "+ whitened features: the recipe", {}, part=""),
 )
 
 

@@ -11,6 +11,7 @@ _STEP_NAMES = {
     "yourself-cos": "FR itself, with cos and novel cross-entropy",
     "yourself-cos-cr": "the class relation (CR)",
     "yourself": "the instance relation (IR)",
+    "whitened": "whitened features in the ensemble",
 }
 
 
@@ -30,9 +31,9 @@ def headline(ablation: Ablation) -> str:
 
 def steps_words(ablation: Ablation) -> str:
     words = (
-        "Each row adds one loss to the row above and leaves everything else as in the recipe. CE is cross-entropy, CR "
-        "the class relation, IR the instance relation. The gain is in gAcc (grid), to the row above, on the same "
-        "draws, ± its standard error."
+        "Each row adds one thing to the row above and leaves everything else as in the recipe. CE is cross-entropy, CR "
+        "the class relation, IR the instance relation; whitened features are this project's addition. The gain is in "
+        "gAcc (grid), to the row above, on the same draws, ± its standard error."
     )
     extra = ablation.options.get("weight_all")
     if extra:
@@ -43,6 +44,8 @@ def steps_words(ablation: Ablation) -> str:
     for key, name in (("weight_cr", "CR"), ("weight_intra", "IR")):
         if not ablation.options.get(key) and not (key == "weight_intra" and ablation.options.get("weight_inter")):
             words += f" The recipe has {name} off, so its row repeats the one above."
+    if not ablation.options.get("whitened"):
+        words += " The recipe has no whitened features, so the last row repeats the one above."
     return words
 
 
@@ -50,7 +53,8 @@ def layers_words() -> str:
     return (
         "Raw: class means of one layer's own features, nothing learned. Rectified: the FR branch of that layer alone. "
         "Together: the mean of the layers' softmax; the raw ensemble shows how much of the gain averaging gives "
-        "without rectification (+ final: with the final features among the layers)."
+        "without rectification (+ final: with the final features among the layers). Whitened: class means of all "
+        "layers' features at once, freed of the spread inside base classes; with the rectified, the recipe."
     )
 
 

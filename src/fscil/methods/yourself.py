@@ -22,8 +22,10 @@ from fscil.methods.base import Method, class_means, features
 from fscil.methods.gaussians import ClassGaussians
 from fscil.methods.rectifier import Rectifier
 from fscil.methods.relations import class_relation, cosine_constraint, cross_entropy, instance_relation
+from fscil.methods.whitening import within_class_whitening
 from fscil.training.graphed import GraphedUpdate
 
+RECTIFIED, WHITENED = "rectified", "whitened"  # parts of the ensemble, as variants
 Batch = tuple[Tensor, Tensor]  # features (1 + layers, n, d), final first; labels (n,)
 
 
@@ -48,6 +50,10 @@ class YourSelf(Method):
     weight_intra: float = 0.3  # beta_IR for pairs of one class
     weight_inter: float = 0.0  # beta_IR for pairs of two classes
     scale: float = 16.0  # logits are scale * cosine
+    whitened: float = (
+        0.3  # share of the ensemble for class means of whitened features, all layers (not in the paper: 0)
+    )
+    shrinkage: float = 1.0  # added to the covariance that whitens, in mean variances
     base_steps: int = 200
     novel_steps: int = 160
     lr: float = 0.1
@@ -68,6 +74,11 @@ class YourSelf(Method):
             raise InputError(f"options.yourself.prototypes must be means or head; got '{self.prototypes}'.")
         if self.ensemble not in ("softmax", "logits"):
             raise InputError(f"options.yourself.ensemble must be softmax or logits; got '{self.ensemble}'.")
+        if not 0 <= self.whitened <= 1 or self.shrinkage <= 0:
+            raise InputError(
+                f"options.yourself needs whitened from 0 to 1 and shrinkage above 0; got {self.whitened} and "
+                f"{self.shrinkage}."
+            )
         self.chosen_ = self.blocks(depth)
         self.session_ = 0
 
@@ -84,6 +95,10 @@ class YourSelf(Method):
             self.means_[0] = F.normalize(session.head.float(), dim=-1)
         self.gaussians_ = ClassGaussians(self.top_k, self.jitter, self.base_classes_)
         self.gaussians_.fit_base(self._grouped(stacked), session.labels)
+        if self.whitened:
+            whitening = within_class_whitening(_joined(stacked), session.labels, self.shrinkage)
+            self.centre_, self.whitening_ = whitening
+            self.whitened_means_ = class_means(self._whiten(stacked), session.labels, session.classes)
         generator = self._generator(0)
         # Built on the CPU and moved, so that the start does not depend on the device.
         start = torch.Generator().manual_seed(self.seed_)
@@ -105,6 +120,9 @@ class YourSelf(Method):
         self.session_ = session.index
         stacked = self._stack(features(session))
         self.means_ = torch.cat([self.means_, self._unit_means(stacked, session.labels, session.classes)], 1)
+        if self.whitened:
+            new = class_means(self._whiten(stacked), session.labels, session.classes)
+            self.whitened_means_ = torch.cat([self.whitened_means_, new])
         grouped = self._grouped(stacked)
         raw_means = torch.stack([grouped[session.labels == c].mean(0) for c in session.classes])
         self.gaussians_.add_novel(raw_means)
@@ -125,21 +143,34 @@ class YourSelf(Method):
 
     @torch.no_grad()
     def scores(self, view: View) -> Tensor:
-        per_branch = self.branch_scores(view)
-        if self.ensemble == "logits":
-            return per_branch.mean(0)
-        return F.softmax(per_branch, dim=-1).mean(0)
+        rectified = self.rectified_scores(view)
+        if not self.whitened:
+            return rectified
+        return (1 - self.whitened) * rectified + self.whitened * self._voices(self.whitened_scores(view))
 
     def variants(self) -> dict[str, Callable[[View], Tensor]]:
         def branch_alone(branch: int) -> Callable[[View], Tensor]:
             return lambda view: self.branch_scores(view)[branch]
 
-        return {f"block {block}": branch_alone(branch) for branch, block in enumerate(self.chosen_)}
+        found = {f"block {block}": branch_alone(branch) for branch, block in enumerate(self.chosen_)}
+        if not self.whitened:
+            return found
+        return {**found, RECTIFIED: self.rectified_scores, WHITENED: self.whitened_scores}
 
     @torch.no_grad()
     def branch_scores(self, view: View) -> Tensor:
         """Logits of each FR branch alone: (layers, n, classes seen)."""
         return self._logits(self.rectified(view), self.means_[0])
+
+    @torch.no_grad()
+    def rectified_scores(self, view: View) -> Tensor:
+        """All FR branches together, the paper's ensemble: (n, classes seen)."""
+        return self._voices(self.branch_scores(view)).mean(0)
+
+    @torch.no_grad()
+    def whitened_scores(self, view: View) -> Tensor:
+        """Logits of whitened features alone: (n, classes seen)."""
+        return self._logits(self._whiten(self._stack(view)), self.whitened_means_)
 
     @torch.no_grad()
     def rectified(self, view: View) -> Tensor:
@@ -215,6 +246,14 @@ class YourSelf(Method):
     def _logits(self, x: Tensor, prototypes: Tensor) -> Tensor:
         return self.scale * F.normalize(x, dim=-1) @ prototypes.transpose(-1, -2)
 
+    def _voices(self, logits: Tensor) -> Tensor:
+        """What is averaged over branches."""
+        return logits if self.ensemble == "logits" else F.softmax(logits, dim=-1)
+
+    def _whiten(self, stacked: Tensor) -> Tensor:
+        """(n, (1 + layers) * d)."""
+        return (_joined(stacked) - self.centre_) @ self.whitening_
+
     def _stack(self, view: View) -> Tensor:
         """(1 + layers, n, d): final features first."""
         return torch.stack([view.final, *[view.layers[block] for block in self.chosen_]])
@@ -224,8 +263,7 @@ class YourSelf(Method):
 
     def _grouped(self, stacked: Tensor) -> Tensor:
         """(1 + layers, n, d) as the Gaussians want it: (n, 1 + layers, d), or (n, 1, all) when joint."""
-        x = stacked.transpose(0, 1)
-        return x.flatten(1)[:, None] if self.joint else x
+        return _joined(stacked)[:, None] if self.joint else stacked.transpose(0, 1)
 
     def _ungrouped(self, grouped: Tensor) -> Tensor:
         x = grouped.view(len(grouped), 1 + len(self.chosen_), -1)
@@ -237,3 +275,8 @@ class YourSelf(Method):
 
     def _generator(self, session: int) -> torch.Generator:
         return torch.Generator(device=self.means_.device).manual_seed(self.seed_ * 1_000_003 + session)
+
+
+def _joined(stacked: Tensor) -> Tensor:
+    """(1 + layers, n, d) -> (n, (1 + layers) * d)."""
+    return stacked.transpose(0, 1).flatten(1)

@@ -44,6 +44,7 @@ PAPER = {
             "weight_cr": 0.5,
             "weight_intra": 1.0,
             "weight_inter": 1.0,
+            "whitened": 0.0,
             "scale": 16.0,
             "lr": 0.1,
             "top_k": 2,

@@ -24,6 +24,7 @@ from torch import Tensor, nn
 from fscil.data.session import Session, View
 from fscil.errors import InputError
 from fscil.methods.rectifier import Rectifier
+from fscil.methods.whitening import within_class_whitening
 from fscil.methods.yourself import YourSelf
 from fscil.teach.knowledge import Space, rejoin
 from fscil.teach.projection import principal_axes
@@ -90,17 +91,11 @@ def fit(
     """The embedding of an encoder from features (n, 1 + layers, d) of its base classes' training images."""
     embedding = Embedding(stacked.shape[1] - 1, stacked.shape[2], whitened=True)
     classes = int(labels.max()) + 1
-    joint = stacked.flatten(1).double()
-    means = torch.zeros(classes, joint.shape[1], dtype=torch.float64).index_add_(0, labels, joint)
-    means /= torch.bincount(labels, minlength=classes).clamp(min=1)[:, None]
-    inside = joint - means[labels]
-    covariance = inside.T @ inside / max(1, len(joint) - classes)
-    covariance += shrinkage * covariance.diagonal().mean() * torch.eye(len(covariance))
-    values, vectors = torch.linalg.eigh(covariance)
-    embedding.centre.copy_(joint.mean(0).float())
-    embedding.whitening.copy_((vectors * values.rsqrt() @ vectors.T).float())
+    centre, whitening = within_class_whitening(stacked.flatten(1), labels, shrinkage)
+    embedding.centre.copy_(centre)
+    embedding.whitening.copy_(whitening)
     if embedding.rectifier is not None:
-        method = YourSelf(layers=blocks)
+        method = YourSelf(layers=blocks, whitened=0.0)
         method.start(seed=0, depth=depth, device=torch.device("cpu"))
         view = View(stacked[:, 0], {block: stacked[:, 1 + at] for at, block in enumerate(blocks)})
         with torch.enable_grad():
