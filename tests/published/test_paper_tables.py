@@ -132,6 +132,19 @@ def test_other_settings_are_another_row(tmp_path: Path) -> None:
     assert len({entry.key for entry in series}) == 2
 
 
+def test_rows_of_different_recipes_are_named_by_them(tmp_path: Path) -> None:
+    for recipe in ("small", "large"):
+        config = {"recipe": recipe, "backbone": {"depth": len(recipe), "kind": recipe}}
+        write_result(tmp_path, recipe, config=config)
+    assert [entry.title for entry in as_series(load_runs([tmp_path]))] == ["YourSelf (large)", "YourSelf (small)"]
+    twin = {
+        "recipe": "large",
+        "backbone": {"depth": 7, "kind": "large"},
+    }  # one recipe with two settings: told apart by them
+    write_result(tmp_path, "twin", config=twin)
+    assert any("depth 7" in entry.title for entry in as_series(load_runs([tmp_path])))
+
+
 def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
     glyphs = as_series(load_runs([write_result(tmp_path, "glyphs", dataset="glyphs")]))
     with pytest.raises(InputError, match=r"was measured on glyphs, this is CIFAR-100: the numbers are not comparable"):

@@ -141,7 +141,10 @@ def _refuse_twins(runs: Sequence[Run]) -> None:
 
 
 def _differing(run: Run, rivals: Sequence[Run]) -> str:
-    """The settings in which a method's runs differ, as part of its name; nothing if they do not."""
+    """What tells a method's runs apart, as part of its name: their recipes, else the settings in which they differ."""
+    recipes = [str(rival.config.get("recipe") or "") for rival in rivals]
+    if len(rivals) > 1 and all(recipes) and len(set(recipes)) == len(recipes):
+        return f" ({run.config['recipe']})"
     flat = [settings(rival) for rival in rivals]
     names = sorted({name for entry in flat for name in entry})
     own = settings(run)
