@@ -170,5 +170,5 @@ def test_parameter_counts_of_the_papers_network() -> None:
 
 def test_yourself_runs_through_the_protocol_with_variants(benchmark: Benchmark, backbone: ViT) -> None:
     outcome = run_method(make("yourself", CONFIG.options["yourself"]), benchmark, FeatureCache(None, backbone))
-    assert list(outcome.variants) == ["block 1", "block 2", "block 3"]
+    assert list(outcome.variants) == ["block 1", "block 2", "block 3", "rectified", "whitened"]
     assert all(m.classes == (6, 2, 2) for m in outcome.variants.values())
