@@ -42,7 +42,7 @@ STEPS = (
     Step("yourself-cos", "+ FR: cos, novel CE", {"weight_cr": 0.0, **_NO_IR}),
     Step("yourself-cos-cr", "+ CR", _NO_IR),
     Step("yourself", "+ IR", {}),
-    Step("whitened", "+ whitened features: the recipe", {}, part=""),
+    Step("whitened", "+ whitened: all of it", {}, part=""),
 )
 
 
