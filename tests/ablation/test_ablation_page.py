@@ -108,7 +108,7 @@ def test_a_hostile_name_stays_text() -> None:
 def test_parts_that_were_not_measured_are_left_out() -> None:
     bare = ablation.parse(document(steps=[], curves=[], predictors=[], costs=[], draws=3))
     for text in (ablation.ablation_html(bare), ablation.ablation_markdown(bare)):
-        assert "What each loss adds" not in text
+        assert "What each part adds" not in text
         assert "Raw and rectified features" in text
         assert "What inference costs" not in text
 

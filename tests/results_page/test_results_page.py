@@ -146,7 +146,7 @@ def test_an_ablation_is_taken_up(results: Path) -> None:
     text = page(results)
     assert "### Ablation of YourSelf" in text
     assert "[cifar100/ablation.json](../results/cifar100/ablation.json)" in text
-    for heading in ("What each loss adds", "Raw and rectified", "Sensitivity", "Calibration", "What inference costs"):
+    for heading in ("What each part adds", "Raw and rectified", "Sensitivity", "Calibration", "What inference costs"):
         assert f"#### {heading}" in text
     (results / "cifar100" / "ablation.json").unlink()
     assert "Ablation" not in page(results)

@@ -28,7 +28,7 @@ class Table:
 
 
 def steps_table(ablation: Ablation) -> Table:
-    """What each loss adds, beside the published ablation where there is one of this data set."""
+    """What each part adds, beside the published ablation where there is one of this data set."""
     paper = _published(ablation)
     first, *others = SCORES
     header = ["", SCORES[first], "gain", *(SCORES[key] for key in others)]
@@ -41,7 +41,7 @@ def steps_table(ablation: Ablation) -> Table:
         if paper:
             cells += paper.get(line.key, ("", ""))
         rows.append(tuple(cells))
-    return Table("What each loss adds", tuple(header), tuple(rows))
+    return Table("What each part adds", tuple(header), tuple(rows))
 
 
 def layers_table(ablation: Ablation) -> Table:
