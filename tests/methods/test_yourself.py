@@ -92,8 +92,8 @@ def test_instance_relation_is_zero_for_equal_geometry_and_has_finite_gradients()
 
 
 def test_class_relation_is_the_divergence_from_the_intermediate_prediction() -> None:
-    rectified, layer = torch.randn(2, 3, 5).double(), torch.randn(2, 3, 5).double()
-    p, q = F.softmax(layer, -1).numpy(), F.softmax(rectified, -1).numpy()
+    rectified, layer = (F.log_softmax(torch.randn(2, 3, 5).double(), -1) for _ in range(2))
+    p, q = layer.exp().numpy(), rectified.exp().numpy()
     expected = (p * np.log(p / q)).sum(-1).mean(1).sum()
     assert float(class_relation(rectified, layer)) == pytest.approx(expected)
     reversed_expected = (q * np.log(q / p)).sum(-1).mean(1).sum()
@@ -102,12 +102,31 @@ def test_class_relation_is_the_divergence_from_the_intermediate_prediction() -> 
 
 
 def test_cosine_constraint_and_weighted_cross_entropy() -> None:
-    final = torch.randn(4, DIM)
-    assert float(cosine_constraint(torch.stack([final * 2, -final]), final)) == pytest.approx(2.0, abs=1e-5)
-    logits, labels, weight = torch.randn(2, 4, 3), torch.tensor([0, 1, 2, 1]), torch.tensor([0.0, 1.0, 1.0, 0.0])
+    final = F.normalize(torch.randn(4, DIM), dim=-1)
+    assert float(cosine_constraint(torch.stack([final, -final]), final)) == pytest.approx(2.0, abs=1e-5)
+    logits, labels, weight = torch.randn(2, 4, 3), torch.tensor([0, 1, 2, 1]), torch.tensor([0.0, 0.5, 0.5, 0.0])
     expected = sum(float(F.cross_entropy(logits[b, [1, 2]], labels[[1, 2]])) for b in range(2))
-    assert float(cross_entropy(logits, labels, weight)) == pytest.approx(expected, abs=1e-5)
-    assert float(cross_entropy(logits, labels, torch.zeros(4))) == 0.0
+    log_probabilities = F.log_softmax(logits, -1)
+    assert float(cross_entropy(log_probabilities, labels, weight)) == pytest.approx(expected, abs=1e-5)
+    assert float(cross_entropy(log_probabilities, labels, torch.zeros(4))) == 0.0
+
+
+def test_the_loss_is_the_sum_of_its_parts_as_torch_computes_them() -> None:
+    """All of _loss against torch's own cosine, divergence and cross-entropy, one call each."""
+    torch.manual_seed(3)
+    method = YourSelf(layers=(1, 2), weight_cos=0.7, weight_cr=0.4, weight_intra=0.0, weight_novel=0.6, weight_all=0.2)
+    method.chosen_, method.session_, method.base_classes_ = (1, 2), 1, 3
+    method.means_ = F.normalize(torch.randn(3, 5, DIM), dim=-1)
+    method.rectifier_ = Rectifier(2, DIM, residual=False, generator=torch.Generator().manual_seed(0))
+    stacked, labels = torch.randn(3, 6, DIM), torch.tensor([0, 1, 2, 3, 4, 4])
+    expected = 0.0
+    for branch, x in enumerate(method.rectifier_(stacked[0], stacked[1:])):
+        logits = method.scale * F.normalize(x, dim=-1) @ method.means_[0].T
+        layer = method.scale * F.normalize(stacked[1 + branch], dim=-1) @ method.means_[1 + branch].T
+        expected += 0.7 * (1 - F.cosine_similarity(x, stacked[0])).mean()
+        expected += 0.4 * F.kl_div(logits.log_softmax(-1), layer.softmax(-1), reduction="batchmean")
+        expected += 0.6 * F.cross_entropy(logits[3:], labels[3:]) + 0.2 * F.cross_entropy(logits, labels)
+    assert float(method._loss(stacked, labels)) == pytest.approx(float(expected), rel=1e-5)
 
 
 @pytest.mark.parametrize("groups", [1, 3])

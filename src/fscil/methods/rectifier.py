@@ -38,7 +38,7 @@ class StackedMLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = F.gelu(self.first(x))
-        x = F.layer_norm(x, x.shape[-1:]) * self.norm_weight + self.norm_bias
+        x = torch.addcmul(self.norm_bias, F.layer_norm(x, x.shape[-1:]), self.norm_weight)
         return self.last(x)
 
 

@@ -1,4 +1,8 @@
-"""The losses of YourSelf (paper, section 4.2), each per branch: rectified features are (layers, n, d)."""
+"""The losses of YourSelf (paper, section 4.2), each per branch: rectified features are (layers, n, d).
+
+Directions (features of length 1) and log-probabilities are what several losses need, so they are given and not made
+here: an update is a chain of tiny operations, and on a GPU each costs the same whatever it computes.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +12,16 @@ from torch import Tensor
 
 
 def cosine_constraint(rectified: Tensor, final: Tensor) -> Tensor:
-    """1 - cos to the final feature (eq. 10, as a quantity to minimise), summed over branches."""
-    return (1 - F.cosine_similarity(rectified, final.expand_as(rectified), dim=-1)).mean(1).sum()
+    """1 - cos to the final feature (eq. 10, as a quantity to minimise), summed over branches; of directions."""
+    return len(rectified) - (rectified * final).sum(-1).mean(1).sum()
 
 
-def class_relation(rectified_logits: Tensor, layer_logits: Tensor, reverse: bool = False) -> Tensor:
-    """KL(softmax of the intermediate logits || softmax of the rectified logits), summed over branches.
+def class_relation(rectified: Tensor, layer: Tensor, reverse: bool = False) -> Tensor:
+    """KL(prediction of the intermediate layer || rectified prediction), summed over branches; of log-probabilities.
 
     That is the authors' code; eq. 9 reads the other way round, which `reverse` gives.
     """
-    learned, target = F.log_softmax(rectified_logits, dim=-1), F.log_softmax(layer_logits, dim=-1)
-    if reverse:
-        learned, target = target, learned
+    learned, target = (layer, rectified) if reverse else (rectified, layer)
     return F.kl_div(learned, target, log_target=True, reduction="none").sum(-1).mean(1).sum()
 
 
@@ -27,16 +29,19 @@ def instance_relation(rectified: Tensor, layers: Tensor, labels: Tensor, intra: 
     """Smooth L1 between pairwise distances (eq. 8), averaged apart over pairs of one class and of two classes."""
     gap = F.smooth_l1_loss(_distances(rectified), _distances(layers), reduction="none").sum(0)
     same = labels[:, None] == labels[None, :]
-    apart = ~same
-    same = same & ~torch.eye(len(labels), dtype=torch.bool, device=labels.device)
-    return intra * (gap * same).sum() / same.sum().clamp(min=1) + inter * (gap * apart).sum() / apart.sum().clamp(min=1)
+    loss = gap.new_zeros(())
+    if intra:
+        pairs = same & ~torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+        loss = loss + intra * (gap * pairs).sum() / pairs.sum().clamp(min=1)
+    if inter:
+        loss = loss + inter * (gap * ~same).sum() / (~same).sum().clamp(min=1)
+    return loss
 
 
-def cross_entropy(logits: Tensor, labels: Tensor, weight: Tensor) -> Tensor:
-    """Cross-entropy over the samples with weight 1 (novel classes: eq. 11), summed over branches."""
-    branches, count, classes = logits.shape
-    flat = F.cross_entropy(logits.reshape(-1, classes), labels.repeat(branches), reduction="none")
-    return (flat.view(branches, count) * weight).sum() / weight.sum().clamp(min=1)
+def cross_entropy(log_probabilities: Tensor, labels: Tensor, weight: Tensor) -> Tensor:
+    """-log p of the labels, weighted by sample and summed over samples and branches (novel classes: eq. 11)."""
+    index = labels.expand(len(log_probabilities), -1)[..., None]
+    return -(log_probabilities.gather(-1, index)[..., 0] * weight).sum()
 
 
 def _distances(x: Tensor) -> Tensor:

@@ -37,6 +37,7 @@ class YourSelf(Method):
     needs: ClassVar[frozenset[str]] = frozenset({"layers"})
 
     layers: tuple[int, ...] = ()  # blocks (1-based) with an FR module; empty: the three before the last
+    centring: float = 0.8  # how much of the base images' mean is taken off every layer's features (the paper's: 0)
     residual: bool = True  # add the FR output to the final feature (False: the paper's form)
     joint: bool = True  # one Gaussian over all layers of a class (False: one per layer, as the authors)
     own_relations: bool = True  # CR target from the layer's own class means (False: from the shared prototypes)
@@ -50,9 +51,8 @@ class YourSelf(Method):
     weight_intra: float = 0.3  # beta_IR for pairs of one class
     weight_inter: float = 0.0  # beta_IR for pairs of two classes
     scale: float = 16.0  # logits are scale * cosine
-    whitened: float = (
-        0.3  # share of the ensemble for class means of whitened features, all layers (not in the paper: 0)
-    )
+    whitened: float = 0.3  # share of the ensemble for class means of whitened layers (not in the paper: 0)
+    whitened_final: bool = True  # whiten the final features together with the chosen layers (False: those alone)
     shrinkage: float = 1.0  # added to the covariance that whitens, in mean variances
     base_steps: int = 200
     novel_steps: int = 160
@@ -74,16 +74,18 @@ class YourSelf(Method):
             raise InputError(f"options.yourself.prototypes must be means or head; got '{self.prototypes}'.")
         if self.ensemble not in ("softmax", "logits"):
             raise InputError(f"options.yourself.ensemble must be softmax or logits; got '{self.ensemble}'.")
-        if not 0 <= self.whitened <= 1 or self.shrinkage <= 0:
+        if not (0 <= self.whitened <= 1 and 0 <= self.centring <= 1 and self.shrinkage > 0):
             raise InputError(
-                f"options.yourself needs whitened from 0 to 1 and shrinkage above 0; got {self.whitened} and "
-                f"{self.shrinkage}."
+                f"options.yourself needs whitened and centring from 0 to 1 and shrinkage above 0; got {self.whitened}, "
+                f"{self.centring} and {self.shrinkage}."
             )
         self.chosen_ = self.blocks(depth)
         self.session_ = 0
 
     def fit_base(self, session: Session) -> None:
         view = features(session)
+        self.centre_ = torch.zeros((), device=view.final.device)
+        self.centre_ = self.centring * self._stack(view).mean(1, keepdim=True)
         stacked = self._stack(view)
         self.base_classes_ = len(session.classes)
         self.means_ = self._unit_means(stacked, session.labels, session.classes)
@@ -96,8 +98,7 @@ class YourSelf(Method):
         self.gaussians_ = ClassGaussians(self.top_k, self.jitter, self.base_classes_)
         self.gaussians_.fit_base(self._grouped(stacked), session.labels)
         if self.whitened:
-            whitening = within_class_whitening(_joined(stacked), session.labels, self.shrinkage)
-            self.centre_, self.whitening_ = whitening
+            _, self.whitening_ = within_class_whitening(self._to_whiten(stacked), session.labels, self.shrinkage)
             self.whitened_means_ = class_means(self._whiten(stacked), session.labels, session.classes)
         generator = self._generator(0)
         # Built on the CPU and moved, so that the start does not depend on the device.
@@ -225,22 +226,24 @@ class YourSelf(Method):
         """Weighted sum of the losses; one whose weight is 0 is not computed."""
         final, layers = stacked[0], stacked[1:]
         rectified = self.rectifier_(final, layers)
-        logits = self._logits(rectified, self.means_[0])
+        direction = F.normalize(rectified, dim=-1)
+        predicted = F.log_softmax(self.scale * direction @ self.means_[0].T, dim=-1)
         loss = rectified.new_zeros(())
         if self.weight_cos:
-            loss = loss + self.weight_cos * cosine_constraint(rectified, final)
+            loss = loss + self.weight_cos * cosine_constraint(direction, F.normalize(final, dim=-1))
         if self.weight_cr:
             relations = self.means_[1:] if self.own_relations else self.means_[0]
-            loss = loss + self.weight_cr * class_relation(
-                logits, self._logits(layers, relations), self.reverse_relations
-            )
+            wanted = F.log_softmax(self._logits(layers, relations), dim=-1)
+            loss = loss + self.weight_cr * class_relation(predicted, wanted, self.reverse_relations)
         if self.weight_intra or self.weight_inter:
             loss = loss + instance_relation(rectified, layers, labels, self.weight_intra, self.weight_inter)
-        if self.weight_novel and self.session_ > 0:
-            novel = (labels >= self.base_classes_).float()
-            loss = loss + self.weight_novel * cross_entropy(logits, labels, novel)
-        if self.weight_all:
-            loss = loss + self.weight_all * cross_entropy(logits, labels, torch.ones_like(labels, dtype=torch.float))
+        novel_counts = self.weight_novel and self.session_ > 0
+        if novel_counts or self.weight_all:
+            weight = torch.full_like(labels, self.weight_all / len(labels), dtype=torch.float)
+            if novel_counts:
+                novel = (labels >= self.base_classes_).float()
+                weight = weight + self.weight_novel * novel / novel.sum().clamp(min=1)
+            loss = loss + cross_entropy(predicted, labels, weight)
         return loss
 
     def _logits(self, x: Tensor, prototypes: Tensor) -> Tensor:
@@ -251,12 +254,20 @@ class YourSelf(Method):
         return logits if self.ensemble == "logits" else F.softmax(logits, dim=-1)
 
     def _whiten(self, stacked: Tensor) -> Tensor:
-        """(n, (1 + layers) * d)."""
-        return (_joined(stacked) - self.centre_) @ self.whitening_
+        """(n, layers * d)."""
+        return self._to_whiten(stacked) @ self.whitening_
+
+    def _to_whiten(self, stacked: Tensor) -> Tensor:
+        return _joined(stacked if self.whitened_final else stacked[1:])
 
     def _stack(self, view: View) -> Tensor:
-        """(1 + layers, n, d): final features first."""
-        return torch.stack([view.final, *[view.layers[block] for block in self.chosen_]])
+        """(1 + layers, n, d): final features first, freed of their common part.
+
+        Features of a ViT point almost the same way: their mean is longer than what tells them apart, and cosines between
+        them say little. Taking all of it off is best for the base classes; what is left of it favours class means that
+        lie nearer to it, as do those of classes that the network was not trained to pull apart.
+        """
+        return torch.stack([view.final, *[view.layers[block] for block in self.chosen_]]) - self.centre_
 
     def _unit_means(self, stacked: Tensor, labels: Tensor, classes: range) -> Tensor:
         return torch.stack([class_means(x, labels, classes) for x in stacked])

@@ -81,7 +81,8 @@ class CFscil(Objective):
         """The batch is in random order, so that its first half is a fair draw of supports."""
         half, classes = len(embedded) // 2, self.setting.outputs
         one, other = F.one_hot(batch.labels, classes), F.one_hot(batch.others, classes)
-        parts = batch.share[:, None] * one + (1 - batch.share[:, None]) * other
+        share = batch.share.float()[:, None]  # half precision where the images are
+        parts = share * one + (1 - share) * other
         shares = parts[:half].sum(0)
         prototypes = parts[:half].T @ embedded[:half].detach() / shares.clamp(min=1e-6)[:, None]
         present = (shares > 0).float()
