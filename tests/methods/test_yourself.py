@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 import pytest
@@ -119,14 +120,16 @@ def test_the_loss_is_the_sum_of_its_parts_as_torch_computes_them() -> None:
     method.means_ = F.normalize(torch.randn(3, 5, DIM), dim=-1)
     method.rectifier_ = Rectifier(2, DIM, residual=False, generator=torch.Generator().manual_seed(0))
     stacked, labels = torch.randn(3, 6, DIM), torch.tensor([0, 1, 2, 3, 4, 4])
-    expected = 0.0
+    expected = torch.zeros(())
     for branch, x in enumerate(method.rectifier_(stacked[0], stacked[1:])):
         logits = method.scale * F.normalize(x, dim=-1) @ method.means_[0].T
         layer = method.scale * F.normalize(stacked[1 + branch], dim=-1) @ method.means_[1 + branch].T
         expected += 0.7 * (1 - F.cosine_similarity(x, stacked[0])).mean()
         expected += 0.4 * F.kl_div(logits.log_softmax(-1), layer.softmax(-1), reduction="batchmean")
         expected += 0.6 * F.cross_entropy(logits[3:], labels[3:]) + 0.2 * F.cross_entropy(logits, labels)
-    assert float(method._loss(stacked, labels)) == pytest.approx(float(expected), rel=1e-5)
+    assert float(method._loss(stacked, labels).detach()) == pytest.approx(
+        float(torch.as_tensor(expected).detach()), rel=1e-5
+    )
 
 
 @pytest.mark.parametrize("groups", [1, 3])
@@ -244,12 +247,16 @@ def test_whitened_features_are_a_share_of_the_ensemble_and_of_nothing_else() -> 
     assert torch.allclose(only.scores(view), F.softmax(parts["whitened"], -1), atol=1e-6)
 
 
-def test_whitened_scores_are_cosines_to_class_means() -> None:
-    """Written again with numpy, class by class."""
-    method, (sessions, exams) = learned(shrinkage=0.5), make_world()
+@pytest.mark.parametrize(
+    "options", [{}, {"centring": 0.6, "whitened_centring": 0.8}, {"whitened_final": False, "whitened_centring": 0.0}]
+)
+def test_whitened_scores_are_cosines_to_class_means(options: dict[str, Any]) -> None:
+    """Written again with numpy, class by class. What is taken off for the rectifier makes no difference here."""
+    method, (sessions, exams) = learned(shrinkage=0.5, **options), make_world()
 
     def joined(view: View) -> np.ndarray:
-        return np.concatenate([view.final.numpy(), *[view.layers[b].numpy() for b in (2, 3)]], 1).astype(np.float64)
+        final = [view.final.numpy()] * options.get("whitened_final", True)
+        return np.concatenate([*final, *[view.layers[b].numpy() for b in (2, 3)]], 1).astype(np.float64)
 
     base, labels = joined(sessions[0].view), sessions[0].labels.numpy()
     inside = np.concatenate([base[labels == c] - base[labels == c].mean(0) for c in range(BASE)])
@@ -261,12 +268,28 @@ def test_whitened_scores_are_cosines_to_class_means() -> None:
     def unit(x: np.ndarray) -> np.ndarray:
         return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
-    means = []
+    means, centre = [], options.get("whitened_centring", 1.0) * base.mean(0)
     for session in sessions:
-        white = unit((joined(session.view) - base.mean(0)) @ root)
+        white = unit((joined(session.view) - centre) @ root)
         means += [unit(white[session.labels.numpy() == c].mean(0)) for c in session.classes]
-    expected = 16 * unit((joined(exams[1][0]) - base.mean(0)) @ root) @ np.array(means).T
+    expected = 16 * unit((joined(exams[1][0]) - centre) @ root) @ np.array(means).T
     assert np.allclose(method.whitened_scores(exams[1][0]).numpy(), expected, atol=1e-2)
+
+
+def test_centred_features_are_rectified_as_if_they_had_come_so() -> None:
+    sessions, exams = make_world()
+    common = torch.stack([sessions[0].view.final, *[sessions[0].view.layers[b] for b in (2, 3)]]).mean(1)
+
+    def moved(view: View) -> View:
+        return View(view.final - common[0], {b: view.layers[b] - common[i] for i, b in ((1, 2), (2, 3))})
+
+    by_hand = make("yourself", {**QUICK, "centring": 0.0, "whitened": 0.0})
+    by_hand.start(seed=0, depth=4, device=torch.device("cpu"))
+    for session in sessions:
+        learn = by_hand.fit_novel if session.index else by_hand.fit_base
+        learn(dataclasses.replace(session, view=moved(session.view)))
+    centred = learned(centring=1.0, whitened=0.0)
+    assert torch.allclose(centred.scores(exams[1][0]), by_hand.scores(moved(exams[1][0])), atol=1e-4)
 
 
 def test_replay_protects_the_base_classes() -> None:
@@ -283,10 +306,8 @@ def test_layers_default_to_the_three_before_the_last() -> None:
 
 
 def test_bad_choices_are_refused() -> None:
-    for share in ({"whitened": 1.5}, {"shrinkage": 0.0}):
-        with pytest.raises(InputError, match="whitened from 0 to 1"):
-            make("yourself", share).start(seed=0, depth=4, device=torch.device("cpu"))
-    for bad in ({"prototypes": "mean"}, {"ensemble": "vote"}):
+    numbers = ({"whitened": 1.5}, {"centring": -0.1}, {"whitened_centring": 2.0}, {"shrinkage": 0.0})
+    for bad in (*numbers, {"prototypes": "mean"}, {"ensemble": "vote"}):
         with pytest.raises(InputError, match="must be"):
             make("yourself", bad).start(seed=0, depth=4, device=torch.device("cpu"))
     sessions, _ = make_world()

@@ -37,7 +37,7 @@ class YourSelf(Method):
     needs: ClassVar[frozenset[str]] = frozenset({"layers"})
 
     layers: tuple[int, ...] = ()  # blocks (1-based) with an FR module; empty: the three before the last
-    centring: float = 0.8  # how much of the base images' mean is taken off every layer's features (the paper's: 0)
+    centring: float = 0.0  # how much of the base images' mean is taken off all features first (the paper: 0)
     residual: bool = True  # add the FR output to the final feature (False: the paper's form)
     joint: bool = True  # one Gaussian over all layers of a class (False: one per layer, as the authors)
     own_relations: bool = True  # CR target from the layer's own class means (False: from the shared prototypes)
@@ -53,6 +53,7 @@ class YourSelf(Method):
     scale: float = 16.0  # logits are scale * cosine
     whitened: float = 0.3  # share of the ensemble for class means of whitened layers (not in the paper: 0)
     whitened_final: bool = True  # whiten the final features together with the chosen layers (False: those alone)
+    whitened_centring: float = 1.0  # how much of their mean is taken off the features that are whitened
     shrinkage: float = 1.0  # added to the covariance that whitens, in mean variances
     base_steps: int = 200
     novel_steps: int = 160
@@ -74,18 +75,17 @@ class YourSelf(Method):
             raise InputError(f"options.yourself.prototypes must be means or head; got '{self.prototypes}'.")
         if self.ensemble not in ("softmax", "logits"):
             raise InputError(f"options.yourself.ensemble must be softmax or logits; got '{self.ensemble}'.")
-        if not (0 <= self.whitened <= 1 and 0 <= self.centring <= 1 and self.shrinkage > 0):
-            raise InputError(
-                f"options.yourself needs whitened and centring from 0 to 1 and shrinkage above 0; got {self.whitened}, "
-                f"{self.centring} and {self.shrinkage}."
-            )
+        for share in ("whitened", "centring", "whitened_centring"):
+            if not 0 <= getattr(self, share) <= 1:
+                raise InputError(f"options.yourself.{share} must be from 0 to 1; got {getattr(self, share)}.")
+        if self.shrinkage <= 0:
+            raise InputError(f"options.yourself.shrinkage must be above 0; got {self.shrinkage}.")
         self.chosen_ = self.blocks(depth)
         self.session_ = 0
 
     def fit_base(self, session: Session) -> None:
         view = features(session)
-        self.centre_ = torch.zeros((), device=view.final.device)
-        self.centre_ = self.centring * self._stack(view).mean(1, keepdim=True)
+        self.common_ = self._uncentred(view).mean(1, keepdim=True)
         stacked = self._stack(view)
         self.base_classes_ = len(session.classes)
         self.means_ = self._unit_means(stacked, session.labels, session.classes)
@@ -258,16 +258,24 @@ class YourSelf(Method):
         return self._to_whiten(stacked) @ self.whitening_
 
     def _to_whiten(self, stacked: Tensor) -> Tensor:
-        return _joined(stacked if self.whitened_final else stacked[1:])
+        """Centred as the whitened part wants it.
+
+        Taking all of the mean off is best for the base classes; what is left of it favours class means that lie nearer
+        to it, as do those of classes the network was not trained to pull apart.
+        """
+        moved = stacked + (self.centring - self.whitened_centring) * self.common_
+        return _joined(moved if self.whitened_final else moved[1:])
 
     def _stack(self, view: View) -> Tensor:
-        """(1 + layers, n, d): final features first, freed of their common part.
+        """(1 + layers, n, d): final features first.
 
-        Features of a ViT point almost the same way: their mean is longer than what tells them apart, and cosines between
-        them say little. Taking all of it off is best for the base classes; what is left of it favours class means that
-        lie nearer to it, as do those of classes that the network was not trained to pull apart.
+        Features of a large ViT point almost the same way: their mean can be longer than what tells them apart, and
+        cosines between them then say little. `centring` takes it off.
         """
-        return torch.stack([view.final, *[view.layers[block] for block in self.chosen_]]) - self.centre_
+        return self._uncentred(view) - self.centring * self.common_
+
+    def _uncentred(self, view: View) -> Tensor:
+        return torch.stack([view.final, *[view.layers[block] for block in self.chosen_]])
 
     def _unit_means(self, stacked: Tensor, labels: Tensor, classes: range) -> Tensor:
         return torch.stack([class_means(x, labels, classes) for x in stacked])
