@@ -81,7 +81,7 @@ def _layers(study: Study) -> tuple[Line, ...]:
 
 def _whitened(ours: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
     return (
-        Line("whitened", "whitened features of all layers", _scores([_part(r, WHITENED) for r in ours]), "whitened"),
+        Line("whitened", "whitened layers together", _scores([_part(r, WHITENED) for r in ours]), "whitened"),
         Line("whole", "rectified and whitened together", _scores([_part(r, "") for r in ours]), "whole"),
     )
 

@@ -29,7 +29,7 @@ LAYER_WORDS = {
     "rectified": "rectified",
     "raw ensemble": "raw layers together",
     "ensemble": "rectified layers together",
-    "whitened": "whitened, all layers",
+    "whitened": "whitened, together",
     "whole": "rectified and whitened together",
 }
 SCORE_STYLES = {"gacc_grid": Style("c0", "*"), "aacc": Style("c1", "o", (4, 1.5))}

@@ -13,7 +13,7 @@ from torch import Tensor
 
 def cosine_constraint(rectified: Tensor, final: Tensor) -> Tensor:
     """1 - cos to the final feature (eq. 10, as a quantity to minimise), summed over branches; of directions."""
-    return len(rectified) - (rectified * final).sum(-1).mean(1).sum()
+    return len(rectified) - (rectified * final).sum() / len(final)
 
 
 def class_relation(rectified: Tensor, layer: Tensor, reverse: bool = False) -> Tensor:
@@ -22,20 +22,18 @@ def class_relation(rectified: Tensor, layer: Tensor, reverse: bool = False) -> T
     That is the authors' code; eq. 9 reads the other way round, which `reverse` gives.
     """
     learned, target = (layer, rectified) if reverse else (rectified, layer)
-    return F.kl_div(learned, target, log_target=True, reduction="none").sum(-1).mean(1).sum()
+    return F.kl_div(learned, target, log_target=True, reduction="sum") / rectified.shape[1]
 
 
 def instance_relation(rectified: Tensor, layers: Tensor, labels: Tensor, intra: float, inter: float) -> Tensor:
     """Smooth L1 between pairwise distances (eq. 8), averaged apart over pairs of one class and of two classes."""
-    gap = F.smooth_l1_loss(_distances(rectified), _distances(layers), reduction="none").sum(0)
+    gap = F.smooth_l1_loss(_distances(rectified), _distances(layers), reduction="none")
     same = labels[:, None] == labels[None, :]
-    loss = gap.new_zeros(())
-    if intra:
-        pairs = same & ~torch.eye(len(labels), dtype=torch.bool, device=labels.device)
-        loss = loss + intra * (gap * pairs).sum() / pairs.sum().clamp(min=1)
+    pairs = same & ~torch.eye(len(labels), dtype=torch.bool, device=labels.device)
+    weight = intra * pairs / pairs.sum().clamp(min=1)
     if inter:
-        loss = loss + inter * (gap * ~same).sum() / (~same).sum().clamp(min=1)
-    return loss
+        weight = weight + inter * ~same / (~same).sum().clamp(min=1)
+    return (gap * weight).sum()
 
 
 def cross_entropy(log_probabilities: Tensor, labels: Tensor, weight: Tensor) -> Tensor:

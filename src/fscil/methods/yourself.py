@@ -228,23 +228,24 @@ class YourSelf(Method):
         rectified = self.rectifier_(final, layers)
         direction = F.normalize(rectified, dim=-1)
         predicted = F.log_softmax(self.scale * direction @ self.means_[0].T, dim=-1)
-        loss = rectified.new_zeros(())
+        parts = []
         if self.weight_cos:
-            loss = loss + self.weight_cos * cosine_constraint(direction, F.normalize(final, dim=-1))
+            parts.append(self.weight_cos * cosine_constraint(direction, F.normalize(final, dim=-1)))
         if self.weight_cr:
             relations = self.means_[1:] if self.own_relations else self.means_[0]
             wanted = F.log_softmax(self._logits(layers, relations), dim=-1)
-            loss = loss + self.weight_cr * class_relation(predicted, wanted, self.reverse_relations)
+            parts.append(self.weight_cr * class_relation(predicted, wanted, self.reverse_relations))
         if self.weight_intra or self.weight_inter:
-            loss = loss + instance_relation(rectified, layers, labels, self.weight_intra, self.weight_inter)
+            parts.append(instance_relation(rectified, layers, labels, self.weight_intra, self.weight_inter))
         novel_counts = self.weight_novel and self.session_ > 0
         if novel_counts or self.weight_all:
             weight = torch.full_like(labels, self.weight_all / len(labels), dtype=torch.float)
             if novel_counts:
                 novel = (labels >= self.base_classes_).float()
                 weight = weight + self.weight_novel * novel / novel.sum().clamp(min=1)
-            loss = loss + cross_entropy(predicted, labels, weight)
-        return loss
+            parts.append(cross_entropy(predicted, labels, weight))
+        # With every weight 0 nothing is learned, but the update still needs a loss to follow.
+        return torch.stack(parts).sum() if parts else 0 * rectified.sum()
 
     def _logits(self, x: Tensor, prototypes: Tensor) -> Tensor:
         return self.scale * F.normalize(x, dim=-1) @ prototypes.transpose(-1, -2)
