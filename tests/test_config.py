@@ -82,6 +82,9 @@ def test_a_recipe_of_ones_own(tmp_path: Path) -> None:
         ("cifar100_resnet12", "resnet12"),
         ("cifar100_yourself", "yourself/prototypes"),
         ("cifar100_yourself", "yourself/yourself"),
+        ("cifar100_plain", "plain/prototypes"),
+        ("cifar100_plain", "plain/yourself"),
+        ("cifar100_paper", "paper/yourself"),
     ],
 )
 def test_the_header_of_a_measured_recipe_says_what_was_measured(recipe: str, folder: str) -> None:
