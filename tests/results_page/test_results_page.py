@@ -131,6 +131,18 @@ def test_differences_from_the_protocol_are_said(results: Path) -> None:
     assert "layers =" not in text
 
 
+def test_rows_that_differ_alike_are_named_together(tmp_path: Path) -> None:
+    plain = {"kind": "vit", "image_size": 36, "patch_size": 4}
+    for name, backbone in (("a", plain), ("b", plain), ("c", {**plain, "patch_size": 6})):
+        method = {"method": f"method-{name}", "title": f"Method {name.upper()}"}
+        write(tmp_path / "results" / f"{name}.json", {**measured(backbone=backbone), **method})
+    text = page(tmp_path / "results")
+    (together,) = [line for line in text.splitlines() if line.startswith("- Method A")]
+    assert "Method B" in together
+    assert "Method C" not in together
+    assert text.count("patches of 4 pixels") == text.count("patches of 6 pixels") == 1
+
+
 def test_what_is_as_in_the_paper_is_not_listed(tmp_path: Path) -> None:
     backbone = {"kind": "vit", "image_size": 36, "patch_size": 3, "embed_dim": 256, "depth": 12, "num_heads": 8}
     lists = {"name": "cifar100", "session_lists": "lists"}

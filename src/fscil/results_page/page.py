@@ -134,9 +134,12 @@ def _protocol(groups: Sequence[Group]) -> list[str]:
         return []
     shared = [line for line in next(iter(told.values())) if all(line in lines for lines in told.values())]
     lines = [f"- {line}" for line in shared]
+    sharing: dict[tuple[str, ...], list[str]] = {}  # what differs -> the rows that differ so
     for name, own in told.items():
-        if apart := [line for line in own if line not in shared]:
-            lines += [f"- {name}:", *(f"  - {line}" for line in apart)]
+        if apart := tuple(line for line in own if line not in shared):
+            sharing.setdefault(apart, []).append(name)
+    for apart, names in sharing.items():
+        lines += [f"- {'; '.join(names)}:", *(f"  - {line}" for line in apart)]
     return ["What differs from the published protocol:", "\n".join(lines)]
 
 

@@ -34,6 +34,7 @@ PAPER = {
         teacher="the labels that a ResNet-12 (NC-FSCIL's) gives to every mixed image are all that its ViT learns from",
         options={
             "layers": [8, 9, 10],
+            "centring": 0.0,
             "residual": False,
             "joint": False,
             "own_relations": False,
