@@ -44,9 +44,27 @@ def test_stacked_modules_equal_separate_networks() -> None:
         return normed @ last.weight[branch] + last.bias[branch]
 
     for branch in range(3):
-        both = torch.cat([mlp(stacked.from_final, branch, final), mlp(stacked.from_layer, branch, layers[branch])], -1)
+        both = torch.cat([mlp(stacked.read, branch, final), mlp(stacked.read, 3 + branch, layers[branch])], -1)
         expected = mlp(stacked.mix, branch, both)
         assert torch.allclose(stacked(final, layers)[branch], expected, atol=1e-5)
+
+
+def test_a_file_with_the_two_readers_apart_still_loads() -> None:
+    """As stored before they were one stack; the embeddings that come with the package are of that kind."""
+    module = Rectifier(2, DIM, residual=True, generator=torch.Generator().manual_seed(1))
+    nn.init.normal_(module.mix.last.weight)
+    old = {}
+    for name, value in module.state_dict().items():
+        if name.startswith("read."):
+            old[name.replace("read", "from_final", 1)], old[name.replace("read", "from_layer", 1)] = value.chunk(2)
+        else:
+            old[name] = value
+    again = Rectifier(2, DIM, residual=True, generator=torch.Generator())
+    again.load_state_dict(old)
+    final, layers = torch.randn(5, DIM), torch.randn(2, 5, DIM)
+    assert torch.equal(again(final, layers), module(final, layers))
+    with pytest.raises(RuntimeError, match=r"read\.first\.weight"):
+        again.load_state_dict({name: value for name, value in old.items() if name != "from_layer.first.weight"})
 
 
 def test_parameter_count_follows_from_the_released_sizes() -> None:

@@ -6,7 +6,9 @@ stack of weights (layers, in, out) is multiplied at once, so more layers cost mo
 
 from __future__ import annotations
 
+import copy
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -41,6 +43,13 @@ class StackedMLP(nn.Module):
         x = torch.addcmul(self.norm_bias, F.layer_norm(x, x.shape[-1:]), self.norm_weight)
         return self.last(x)
 
+    def beside(self, other: StackedMLP) -> StackedMLP:
+        """These MLPs and then those of `other`, in one stack."""
+        both = copy.deepcopy(self)
+        for name, parameter in both.named_parameters():
+            parameter.data = torch.cat([parameter.data, other.get_parameter(name).data])
+        return both
+
 
 class Rectifier(nn.Module):
     """FR modules for `layers` layers of width `dim`.
@@ -52,8 +61,9 @@ class Rectifier(nn.Module):
     def __init__(self, layers: int, dim: int, residual: bool, generator: torch.Generator) -> None:
         super().__init__()
         self.residual = residual
-        self.from_layer = StackedMLP(layers, dim, 2 * dim, dim, generator)
-        self.from_final = StackedMLP(layers, dim, 2 * dim, dim, generator)
+        from_layer = StackedMLP(layers, dim, 2 * dim, dim, generator)
+        from_final = StackedMLP(layers, dim, 2 * dim, dim, generator)
+        self.read = from_final.beside(from_layer)  # M_F of every layer, then M_I: one stack, half the calls
         self.mix = StackedMLP(layers, 2 * dim, 2 * dim, dim, generator)
         if residual:
             nn.init.zeros_(self.mix.last.weight)
@@ -62,5 +72,14 @@ class Rectifier(nn.Module):
     def forward(self, final: Tensor, layers: Tensor) -> Tensor:
         """`final` (n, d) and `layers` (L, n, d) -> rectified (L, n, d)."""
         spread = final.expand(len(layers), -1, -1)
-        mixed = self.mix(torch.cat([self.from_final(spread), self.from_layer(layers)], dim=-1))
+        read = self.read(torch.cat([spread, layers])).unflatten(0, (2, len(layers)))
+        mixed = self.mix(read.permute(1, 2, 0, 3).flatten(2))  # per layer: M_F(final) beside M_I(layer)
         return spread + mixed if self.residual else mixed
+
+    def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: Any) -> None:
+        """Files of before the two were one stack have them apart."""
+        for name in [name for name, _ in self.read.named_parameters()]:
+            old = [f"{prefix}{part}.{name}" for part in ("from_final", "from_layer")]
+            if all(key in state_dict for key in old):
+                state_dict[f"{prefix}read.{name}"] = torch.cat([state_dict.pop(key) for key in old])
+        super()._load_from_state_dict(state_dict, prefix, *rest)
