@@ -97,6 +97,21 @@ def test_the_header_of_a_measured_recipe_says_what_was_measured(recipe: str, fol
         assert f"{words} {cell.mean:.2f} +- {cell.std:.2f}" in " ".join(header.replace("#", " ").split())
 
 
+def test_the_design_page_tells_the_trials_by_which_the_options_were_chosen() -> None:
+    root = Path(__file__).parents[1]
+    study = json.loads((root / "results" / "cifar100" / "pseudo_sessions.json").read_text(encoding="utf-8"))
+    page = (root / "docs" / "design.md").read_text(encoding="utf-8")
+    plain = {"layers": [8, 9, 10], "whitened_final": False, "shrinkage": 2.0, "centring": 0.8}
+    recipe = configs.load("cifar100_yourself").options["yourself"]
+    chosen = {key: value for key, value in recipe.items() if key not in ("whitened", "whitened_centring")}
+    for options in (plain, {**plain, "joint": False}, {**plain, "own_relations": False}, {**chosen, "base_steps": 200}):
+        (trial,) = [trial for trial in study["trials"] if trial["options"] == options]
+        for share in ("0.0", "0.5"):
+            gacc, aacc, *_ = trial["by_share"][share]
+            assert f"{gacc:.2f} / {aacc:.2f}" in page
+    assert f"All {len(study['trials'])} trials" in page
+
+
 def test_headers_tell_the_measured_accuracy_of_each_network() -> None:
     root = Path(__file__).parents[1]
     networks = json.loads((root / "results" / "cifar100" / "networks.json").read_text(encoding="utf-8"))["networks"]

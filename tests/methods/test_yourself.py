@@ -294,6 +294,14 @@ def test_whitened_scores_are_cosines_to_class_means(options: dict[str, Any]) -> 
     assert np.allclose(method.whitened_scores(exams[1][0]).numpy(), expected, atol=1e-2)
 
 
+def test_with_every_weight_at_zero_nothing_is_learned() -> None:
+    off = dict.fromkeys(("weight_cos", "weight_novel", "weight_all", "weight_cr", "weight_intra", "whitened"), 0.0)
+    method, (_, exams) = learned(**off), make_world()
+    view = exams[0][0]
+    expected = F.softmax(method.scale * F.normalize(view.final, dim=-1) @ method.means_[0].T, dim=-1)
+    assert torch.allclose(method.scores(view), expected, atol=1e-5)
+
+
 def test_centred_features_are_rectified_as_if_they_had_come_so() -> None:
     sessions, exams = make_world()
     common = torch.stack([sessions[0].view.final, *[sessions[0].view.layers[b] for b in (2, 3)]]).mean(1)

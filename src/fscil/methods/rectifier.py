@@ -78,7 +78,7 @@ class Rectifier(nn.Module):
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: Any) -> None:
         """Files of before the two were one stack have them apart."""
-        for name in [name for name, _ in self.read.named_parameters()]:
+        for name, _ in self.read.named_parameters():
             old = [f"{prefix}{part}.{name}" for part in ("from_final", "from_layer")]
             if all(key in state_dict for key in old):
                 state_dict[f"{prefix}read.{name}"] = torch.cat([state_dict.pop(key) for key in old])
