@@ -47,6 +47,9 @@ class BackboneConfig:
     name: str = ""  # any timm ViT, such as vit_small_patch16_224
     pretrained: bool = False  # with `name`: load timm's weights
     image_size: int = 32
+    # Outside training, images are enlarged by this factor and their middle is taken: random resized crops make things
+    # look larger in training than they are.
+    test_zoom: float = 1.0
     # patch: one linear map per patch; conv, residual: overlapping convolutions to the same grid.
     stem: str = "patch"  # resnet18: imagenet for the 7x7 stem with max-pool, else a 3x3 one
     patch_size: int = 8
@@ -67,14 +70,16 @@ class AugmentConfig:
     flip: float = 0.0  # probability of a horizontal flip
     rotate: float = 0.0  # largest angle, degrees
     turn: float = 0.0  # probability of a quarter, half or three-quarter turn; turned classes are classes of their own
-    translate: float = 0.0  # largest shift, as a share of the side
+    translate: float = 0.0  # largest shift, as a share of the side; whole pixels where nothing else resamples
     scale: float = 0.0  # largest relative zoom in or out
     shear: float = 0.0
+    autoaugment: bool = False  # AutoAugment's policy for CIFAR-10
     brightness: float = 0.0
     contrast: float = 0.0
     saturation: float = 0.0
     noise: float = 0.0  # standard deviation of added noise, of a 0..1 range
     erase: float = 0.0  # probability of blanking a rectangle
+    cutout: float = 0.0  # side of a square that is always blanked, as a share of the image's side
     mixup: float = 0.0  # Beta parameter; 0: off
     cutmix: float = 0.0  # Beta parameter; 0: off
     mix_prob: float = 1.0  # probability that an image is mixed

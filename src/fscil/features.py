@@ -41,6 +41,8 @@ class FeatureCache:
         for name, tensor in sorted(backbone.state_dict().items()):
             digest.update(name.encode())
             digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+        if backbone.test_zoom != 1:
+            digest.update(f"test_zoom {backbone.test_zoom}".encode())  # no weight, but features depend on it
         self._network = digest.hexdigest()
 
     def get(self, images: Tensor, blocks: Sequence[int] = ()) -> View:

@@ -281,3 +281,34 @@ def test_numbers_drawn_ahead_give_the_same_batch() -> None:
         a, b = plain(images, labels, seed), ahead(images, labels, seed)
         assert torch.equal(a.images, b.images)
         assert torch.equal(a.share, b.share)
+
+
+def test_a_shift_alone_is_by_whole_pixels_so_the_image_stays_sharp() -> None:
+    images = noise(64, 16)
+    shifted = run(images, translate=0.25).images * 255
+    assert torch.allclose(shifted, shifted.round(), atol=1e-3)
+    plain = images.permute(0, 3, 1, 2).float()
+    moved = 0
+    for before, after in zip(plain, shifted, strict=True):
+        places = [
+            (dy, dx)
+            for dy in range(-4, 5)
+            for dx in range(-4, 5)
+            if torch.allclose(after[:, 4:12, 4:12], before[:, 4 + dy : 12 + dy, 4 + dx : 12 + dx], atol=1e-3)
+        ]
+        assert len(places) == 1
+        moved += places[0] != (0, 0)
+    assert moved > 50
+
+
+def test_cutout_blanks_a_square_of_every_image() -> None:
+    images = noise(64, 16)
+    plain = images.permute(0, 3, 1, 2) / 255
+    cut = run(images, cutout=0.5).images
+    blank = (cut != plain).any(1)
+    assert torch.allclose(cut[:, 0][blank], plain.mean((1, 2, 3))[:, None, None].expand(-1, 16, 16)[blank])
+    for mask in blank:
+        rows, columns = mask.any(1), mask.any(0)
+        assert torch.equal(mask, rows[:, None] & columns[None, :])
+        assert 4 <= rows.sum() <= 9  # half of 16, cut off by the border where it hangs over
+        assert 4 <= columns.sum() <= 9

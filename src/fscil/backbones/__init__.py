@@ -24,7 +24,11 @@ KINDS: dict[str, Callable[[BackboneConfig], Backbone]] = {
 def build_backbone(config: BackboneConfig) -> Backbone:
     if config.kind not in KINDS:
         raise InputError(f"There is no backbone.kind '{config.kind}'; {nearest(config.kind, KINDS)}")
-    return KINDS[config.kind](config)
+    if config.test_zoom < 1:
+        raise InputError(f"backbone.test_zoom enlarges images, so it is 1 or more; got {config.test_zoom}.")
+    backbone = KINDS[config.kind](config)
+    backbone.test_zoom = config.test_zoom
+    return backbone
 
 
 def build_head(train: TrainConfig, dim: int, classes: int) -> CosineHead | EtfHead:

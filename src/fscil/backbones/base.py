@@ -24,6 +24,7 @@ class Backbone(nn.Module, ABC):
     def __init__(self, image_size: int, dim: int, depth: int) -> None:
         super().__init__()
         self.image_size, self.dim = image_size, dim
+        self.test_zoom = 1.0  # see BackboneConfig; no weight, so `build_backbone` sets it
         self.depth = depth  # blocks whose features can be asked for; 0: none
         self.stages = depth  # places where a forward pass can be cut in two; a network of its own kind sets it anew
         self.register_buffer("mean", torch.full((3, 1, 1), 0.5))
@@ -40,8 +41,12 @@ class Backbone(nn.Module, ABC):
         """Pixels as the network wants them: float, channels first, resized, normalised."""
         if images.dtype == torch.uint8:
             images = images.permute(0, 3, 1, 2).to(self.mean.dtype) / 255
-        if images.shape[-1] != self.image_size or images.shape[-2] != self.image_size:
-            images = F.interpolate(images, (self.image_size, self.image_size), mode="bicubic", align_corners=False)
+        side = self.image_size if self.training else round(self.image_size * self.test_zoom)
+        if images.shape[-1] != side or images.shape[-2] != side:
+            images = F.interpolate(images, (side, side), mode="bicubic", align_corners=False)
+        if side > self.image_size:
+            start = (side - self.image_size) // 2
+            images = images[:, :, start : start + self.image_size, start : start + self.image_size]
         return (images - self.mean) / self.std
 
     @abstractmethod

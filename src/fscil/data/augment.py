@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fscil.config import AugmentConfig
+from fscil.data.autoaugment import Policy
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,7 @@ class Augment:
         per = batch // world
         self.slice = slice(rank * per, (rank + 1) * per)
         self.generator = torch.Generator(device=device)
+        self.policy = Policy(device) if config.autoaugment else None
         self._plan: list[tuple[Sampler, tuple[int, ...]]] = []  # what the arithmetic asks for, noted at its first run
         self._ahead: list[Tensor] | None = None  # numbers drawn ahead for a compiled run
         self._compiled = torch.compile(self._replay, fullgraph=True, dynamic=False) if compiled else None
@@ -84,6 +86,8 @@ class Augment:
     def _apply(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         x = images.permute(0, 3, 1, 2).float() / 255
         x, labels = self._warp(x, labels)
+        if self.policy:
+            x = self.policy(x, self._uniform(0, 1), self._uniform(0, 1, 2), self._uniform(0, 1, 2))
         return self._mix(self._erase(self._colour(x)), labels)
 
     def _replay(self, images: Tensor, labels: Tensor, numbers: list[Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -116,6 +120,10 @@ class Augment:
         shear = self._uniform(-c.shear, c.shear)
         zoom = 1 + self._uniform(-c.scale, c.scale, 2)
         shift = self._uniform(-c.translate, c.translate, 2) * 2
+        if not (c.crop_scale < 1 or c.rotate or c.scale or c.shear):
+            # Nothing else resamples, so shifts by whole pixels keep the image as sharp as those it is tested on.
+            halves = (x.shape[3] / 2, x.shape[2] / 2)  # a shift of 1 is half a side
+            shift = torch.stack([(part * half).round() / half for part, half in zip(shift.T, halves, strict=True)], 1)
         # A random resized crop is a zoom by the crop's side and a shift inside what is left over.
         area = self._uniform(c.crop_scale, 1)
         ratio = torch.exp(self._uniform(-1, 1) * (math.log(4 / 3) if c.crop_scale < 1 else 0.0))
@@ -154,10 +162,13 @@ class Augment:
         return x.clamp(0, 1) if (c.brightness or c.contrast or c.saturation or c.noise) else x
 
     def _erase(self, x: Tensor) -> Tensor:
-        if not self.config.erase:
-            return x
-        inside = self._rectangle(x, self._uniform(0.02, 0.33)) & self._chance(self.config.erase)[:, None, None]
-        return torch.where(inside[:, None], x.mean((1, 2, 3), keepdim=True), x)
+        c, middle = self.config, x.mean((1, 2, 3), keepdim=True)
+        if c.erase:
+            inside = self._rectangle(x, self._uniform(0.02, 0.33)) & self._chance(c.erase)[:, None, None]
+            x = torch.where(inside[:, None], middle, x)
+        if c.cutout:
+            x = torch.where(self._rectangle(x, torch.full_like(x[:, 0, 0, 0], c.cutout**2))[:, None], middle, x)
+        return x
 
     def _mix(self, x: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         c = self.config

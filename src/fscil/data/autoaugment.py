@@ -1,0 +1,153 @@
+"""AutoAugment's policy for CIFAR-10 (Cubuk et al., CVPR 2019) on a whole batch at once, each image with its own draw.
+
+A sub-policy is two operations in a row, each done with some probability. Every operation is worked out for the whole
+batch and taken where an image asks for it: on a GPU that is cheaper than gathering the images that do. torchvision has
+the table and the operations, but makes one draw for the whole batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torchvision.transforms.autoaugment import AutoAugment, AutoAugmentPolicy
+
+LEVELS = 9  # strengths are counted from 0 to 9
+REST = -1  # number of the operation that does nothing
+
+Change = Callable[[Tensor, Tensor], Tensor]  # (images, a number for each (n, 1, 1, 1)) -> images
+
+
+def _grey(x: Tensor) -> Tensor:
+    red, green, blue = x.unbind(1)
+    return (0.299 * red + 0.587 * green + 0.114 * blue)[:, None]
+
+
+def _blend(other: Tensor, x: Tensor, strength: Tensor) -> Tensor:
+    """1 + strength parts of the image, -strength of the other."""
+    return (x + strength * (x - other)).clamp(0, 1)
+
+
+def _brightness(x: Tensor, strength: Tensor) -> Tensor:
+    return _blend(torch.zeros_like(x), x, strength)
+
+
+def _colour(x: Tensor, strength: Tensor) -> Tensor:
+    return _blend(_grey(x), x, strength)
+
+
+def _contrast(x: Tensor, strength: Tensor) -> Tensor:
+    return _blend(_grey(x).mean((1, 2, 3), keepdim=True), x, strength)
+
+
+def _sharpness(x: Tensor, strength: Tensor) -> Tensor:
+    # The mean of the nine pixels around with five parts of the middle one; the border stays as it is.
+    around = F.avg_pool2d(x, 3, stride=1) * (9 / 13) + x[:, :, 1:-1, 1:-1] * (4 / 13)
+    return _blend(torch.cat([x[:, :, :1], _between(x, around), x[:, :, -1:]], 2), x, strength)
+
+
+def _between(x: Tensor, inner: Tensor) -> Tensor:
+    return torch.cat([x[:, :, 1:-1, :1], inner, x[:, :, 1:-1, -1:]], 3)
+
+
+def _posterize(x: Tensor, bits: Tensor) -> Tensor:
+    step = 2 ** (8 - bits)
+    return ((x * 255).round() / step).floor() * step / 255
+
+
+def _solarize(x: Tensor, threshold: Tensor) -> Tensor:
+    return torch.where(x * 255 >= threshold, 1 - x, x)
+
+
+def _stretch(x: Tensor, _: Tensor) -> Tensor:
+    low, high = x.amin((2, 3), keepdim=True), x.amax((2, 3), keepdim=True)
+    return torch.where(high > low, (x - low) / (high - low).clamp(min=1e-6), x)
+
+
+def _equalize(x: Tensor, _: Tensor) -> Tensor:
+    """Every channel's values spread so that all are about as frequent, by the rule of PIL."""
+    values = (x * 255).round().long().flatten(2)
+    counts = torch.zeros(*values.shape[:2], 256, device=x.device)
+    counts = counts.scatter_add(2, values, torch.ones_like(values, dtype=counts.dtype))
+    total, last = values.shape[2], counts.gather(2, values.amax(2, keepdim=True))
+    step = ((total - last) / 255).floor()
+    table = ((counts.cumsum(2) - counts + (step / 2).floor()) / step.clamp(min=1)).floor().clamp(max=255) / 255
+    return torch.where(step[..., None] > 0, table.gather(2, values).view_as(x), x)
+
+
+def _invert(x: Tensor, _: Tensor) -> Tensor:
+    return 1 - x
+
+
+# name -> (strength of a level, does its sign change at random, what it does to colours; None: it moves pixels)
+OPERATIONS: dict[str, tuple[Callable[[float], float], bool, Change | None]] = {
+    "ShearX": (lambda level: 0.3 * level / LEVELS, True, None),
+    "ShearY": (lambda level: 0.3 * level / LEVELS, True, None),
+    "TranslateX": (lambda level: 150 / 331 * level / LEVELS, True, None),  # of the image's side
+    "TranslateY": (lambda level: 150 / 331 * level / LEVELS, True, None),
+    "Rotate": (lambda level: 30 * level / LEVELS, True, None),  # degrees
+    "Brightness": (lambda level: 0.9 * level / LEVELS, True, _brightness),
+    "Color": (lambda level: 0.9 * level / LEVELS, True, _colour),
+    "Contrast": (lambda level: 0.9 * level / LEVELS, True, _contrast),
+    "Sharpness": (lambda level: 0.9 * level / LEVELS, True, _sharpness),
+    "Posterize": (lambda level: 8 - round(level / (LEVELS / 4)), False, _posterize),  # bits that stay
+    "Solarize": (lambda level: 255 * (1 - level / LEVELS), False, _solarize),  # smallest value that is inverted
+    "AutoContrast": (lambda level: 0.0, False, _stretch),
+    "Equalize": (lambda level: 0.0, False, _equalize),
+    "Invert": (lambda level: 0.0, False, _invert),
+}
+NAMES = list(OPERATIONS)
+
+
+class Policy:
+    """The table of sub-policies, on a device."""
+
+    def __init__(self, device: torch.device) -> None:
+        rows = AutoAugment(AutoAugmentPolicy.CIFAR10).policies
+        number = [[NAMES.index(name) for name, _, _ in row] for row in rows]
+        chance = [[probability for _, probability, _ in row] for row in rows]
+        strength = [[OPERATIONS[name][0](level or 0) for name, _, level in row] for row in rows]
+        signed = [[OPERATIONS[name][1] for name, _, _ in row] for row in rows]
+        self.number = torch.tensor(number, device=device)
+        self.chance = torch.tensor(chance, device=device)
+        self.strength = torch.tensor(strength, device=device)
+        self.signed = torch.tensor(signed, device=device)
+
+    def __call__(self, images: Tensor, which: Tensor, done: Tensor, sign: Tensor) -> Tensor:
+        """Images (n, 3, h, w) in 0..1. Numbers in 0..1: for the sub-policy (n,), for what is done and the signs (n, 2)."""
+        row = (which * len(self.number)).long()
+        number = torch.where(done < self.chance[row], self.number[row], REST)
+        strength = self.strength[row] * torch.where(self.signed[row] & (sign < 0.5), -1.0, 1.0)
+        for place in range(2):
+            images = change(images, number[:, place], strength[:, place])
+        return images
+
+
+def change(images: Tensor, number: Tensor, strength: Tensor) -> Tensor:
+    """Operation `number[i]` on image i."""
+    changed = _moved(images, number, strength)
+    each = strength[:, None, None, None]
+    for place, (_, _, colours) in enumerate(OPERATIONS.values()):
+        if colours:
+            changed = torch.where((number == place)[:, None, None, None], colours(images, each), changed)
+    return changed
+
+
+def _moved(images: Tensor, number: Tensor, strength: Tensor) -> Tensor:
+    def amount(name: str) -> Tensor:
+        return torch.where(number == NAMES.index(name), strength, torch.zeros_like(strength))
+
+    side = images.shape[-1]
+    shift_x, shift_y = ((amount(name) * side).round() * (2 / side) for name in ("TranslateX", "TranslateY"))
+    angle = amount("Rotate") * (math.pi / 180)
+    rows = [
+        torch.stack([angle.cos(), amount("ShearX") - angle.sin(), shift_x], 1),
+        torch.stack([amount("ShearY") + angle.sin(), angle.cos(), shift_y], 1),
+    ]
+    grid = F.affine_grid(torch.stack(rows, 1), list(images.shape), align_corners=False)
+    moved = F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
+    asked = (number >= 0) & (number <= NAMES.index("Rotate"))
+    return torch.where(asked[:, None, None, None], moved, images)

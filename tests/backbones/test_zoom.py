@@ -1,0 +1,55 @@
+"""Images enlarged outside training (`backbone.test_zoom`), as ALICE does: seen against torchvision's resize and crop."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+from torchvision.transforms import InterpolationMode
+from torchvision.transforms import functional as one
+
+from fscil.backbones import build_backbone
+from fscil.config import BackboneConfig, Config, TrainConfig, to_dict
+from fscil.errors import InputError
+from fscil.features import FeatureCache
+from fscil.training.checkpoint import Classifier, load_classifier, save_classifier
+
+ZOOMED = BackboneConfig(kind="resnet20", test_zoom=1.125)
+
+
+def pictures() -> Tensor:
+    return torch.randint(0, 256, (4, 32, 32, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+
+
+def test_outside_training_the_middle_of_an_enlarged_image_is_seen() -> None:
+    network = build_backbone(ZOOMED).eval()
+    x = pictures().permute(0, 3, 1, 2) / 255
+    larger = one.resize(x, [36, 36], InterpolationMode.BICUBIC, antialias=False)
+    expected = (one.center_crop(larger, [32, 32]) - network.mean) / network.std
+    assert torch.allclose(network.prepare(pictures()), expected, atol=1e-5)
+
+
+def test_in_training_images_are_as_they_are() -> None:
+    network = build_backbone(ZOOMED).train()
+    x = pictures().permute(0, 3, 1, 2) / 255
+    assert torch.equal(network.prepare(x), (x - network.mean) / network.std)
+
+
+def test_the_zoom_travels_with_the_checkpoint_and_features_know_it(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    classifier = Classifier(ZOOMED, TrainConfig(), 5).eval()
+    info = {"config": to_dict(Config(backbone=ZOOMED)), "outputs": 5, "classes": 5}
+    save_classifier(tmp_path / "backbone.safetensors", classifier, info)
+    loaded = load_classifier(tmp_path).backbone
+    assert torch.equal(loaded(pictures()), classifier.backbone(pictures()))
+    zoomed = FeatureCache(tmp_path, loaded).get(pictures()).final
+    loaded.test_zoom = 1.0
+    plain = FeatureCache(tmp_path, loaded).get(pictures()).final
+    assert not torch.allclose(zoomed, plain)  # not the first ones from the cache
+
+
+def test_a_zoom_below_one_is_refused() -> None:
+    with pytest.raises(InputError, match="test_zoom enlarges images, so it is 1 or more; got 0.5"):
+        build_backbone(BackboneConfig(test_zoom=0.5))
