@@ -76,6 +76,9 @@ def test_a_recipe_of_ones_own(tmp_path: Path) -> None:
     assert configs.load(str(mine)).recipe == "mine"
 
 
+OWN = sorted(path.name for path in (Path(__file__).parents[1] / "results" / "cifar100" / "own").iterdir())
+
+
 @pytest.mark.parametrize(
     ("recipe", "folder"),
     [
@@ -85,6 +88,7 @@ def test_a_recipe_of_ones_own(tmp_path: Path) -> None:
         ("cifar100_plain", "plain/prototypes"),
         ("cifar100_plain", "plain/yourself"),
         ("cifar100_paper", "paper/yourself"),
+        *((f"cifar100_{name}", f"own/{name}/{name.replace('_', '-')}") for name in OWN),
     ],
 )
 def test_the_header_of_a_measured_recipe_says_what_was_measured(recipe: str, folder: str) -> None:

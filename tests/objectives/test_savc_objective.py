@@ -9,7 +9,7 @@ from small_networks import batch, classifier, objective
 
 from fscil.data.fantasy import FANTASIES, expand
 from fscil.errors import InputError
-from fscil.objectives.savc import small_crops
+from fscil.objectives.savc import jitter_colours, small_crops
 
 ZERO = torch.zeros(())
 
@@ -52,6 +52,31 @@ def test_the_key_encoder_follows_and_gets_no_gradient() -> None:
     assert network.head.weight.grad is not None
 
 
+def test_colours_change_in_what_is_contrasted_and_not_in_what_is_classified() -> None:
+    network, view = classifier(), batch()
+    losses, keys = [], []
+    for jitter in (0.0, 0.5):
+        part = objective("savc", fantasies=1, jitter=jitter, queue=8, weight_query=0, weight_small=0)
+        losses.append(float(part(network, [view] * 3, ZERO)[0]))
+        keys.append(part.queue.keys.clone())
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    assert not torch.allclose(*keys)
+
+
+def test_jitter_changes_brightness_contrast_and_saturation_of_each_image_by_itself() -> None:
+    torch.manual_seed(0)
+    flat = torch.tensor([0.2, 0.3, 0.4])[:, None, None].expand(500, 3, 4, 4)
+    changed = jitter_colours(flat, 0.5)
+    assert torch.equal(jitter_colours(flat, 0), flat)
+    level = changed.mean((1, 2, 3)) / 0.3  # of an image of one colour only brightness changes the mean
+    assert level.min() >= 0.5
+    assert level.max() <= 1.5
+    assert level.std() == pytest.approx(1 / 12**0.5, rel=0.1)  # uniform between the two
+    spread = (changed[:, 2] - changed[:, 0]).mean((1, 2)) / 0.2 / level
+    assert 0.2 < spread.min() < 0.5  # contrast and saturation, both of 0.5 to 1.5
+    assert 1.6 < spread.max() < 2.3
+
+
 def test_a_small_crop_is_a_part_of_the_image_made_large() -> None:
     column = torch.linspace(0, 1, 64).expand(200, 3, 64, 64)
     torch.manual_seed(0)
@@ -86,7 +111,7 @@ def test_small_crops_share_a_tenth_with_the_key_where_whole_views_keep_seven_ten
 
 @pytest.mark.parametrize(
     "options",
-    [{"fantasies": 3}, {"small_from": 0.9}, {"queue": 0}, {"temperature": 0.0}, {"momentum": 1.0}],
+    [{"fantasies": 3}, {"small_from": 0.9}, {"jitter": 1.5}, {"queue": 0}, {"temperature": 0.0}, {"momentum": 1.0}],
     ids=lambda options: next(iter(options)),
 )
 def test_bad_options_are_refused(options: dict[str, object]) -> None:

@@ -201,3 +201,27 @@ def test_the_command_writes_the_page(
     assert Path("elsewhere", "results.md").exists()
     assert main(["nowhere"]) == 2
     assert "nowhere is not a folder" in capsys.readouterr().err
+
+
+def test_reimplementations_stand_beside_the_printed_rows_with_both_ranks(results: Path) -> None:
+    for draw in range(3):
+        alice = {**measured(draw, "alice"), "recipe": "cifar100_alice"}
+        write(results / "cifar100" / "alice" / f"shots-{draw}.json", alice)
+        other = {**measured(draw, "teen"), "recipe": "cifar100_teen"}  # not in the paper's table
+        write(results / "cifar100" / "teen" / f"shots-{draw}.json", other)
+        shared = measured(draw, "savc")  # on the network of another recipe
+        write(results / "cifar100" / "savc" / f"shots-{draw}.json", shared)
+    section = page(results).split("### Our reimplementations beside the printed rows")[1].split("How ours were")[0]
+    table = [line for line in section.splitlines() if line.startswith("|")][2:]
+    cells = {row.split("|")[1].strip(): [cell.strip() for cell in row.strip("|").split("|")] for row in table}
+    assert set(cells) == {"YourSelf", "ALICE"}
+    documents = [json.loads(path.read_text()) for path in (results / "cifar100" / "alice").glob("*.json")]
+    ours = fmean(document["metrics"]["aacc"] for document in documents)
+    assert cells["ALICE"][2:5] == ["80.3", f"{ours:.2f}", "63.10"]
+    assert float(cells["ALICE"][5].replace("−", "-")) == pytest.approx(ours - 63.10, abs=0.006)
+    assert {cells[name][-1] for name in cells} == {cells[name][-2] for name in cells} == {"1", "2"}
+
+
+def test_nothing_is_put_beside_printed_rows_where_no_recipe_of_a_method_was_run(tmp_path: Path) -> None:
+    write(tmp_path / "results" / "shots-0.json", measured(0, "savc"))
+    assert "beside the printed rows" not in page(tmp_path / "results")

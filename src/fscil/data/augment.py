@@ -49,6 +49,11 @@ def symmetric_beta(alpha: float, first: Tensor, second: Tensor) -> Tensor:
     return 0.5 + 0.5 * cosine.sign() * (squared / (radius + squared).clamp(min=1e-12)).sqrt()
 
 
+def blend(images: Tensor, others: Tensor, share: Tensor) -> Tensor:
+    """`share` (n,) parts of the images, the rest of others; more than one part leads away from those."""
+    return others + (images - others) * share[:, None, None, None]
+
+
 class Augment:
     """Draws parameters for `batch` samples and applies those of this process's slice."""
 
@@ -149,14 +154,13 @@ class Augment:
 
     def _colour(self, x: Tensor) -> Tensor:
         c = self.config
+        # Brightness blends with black, contrast with the mean of the image, saturation with its greys.
         if c.brightness:
-            x = x * self._uniform(1 - c.brightness, 1 + c.brightness)[:, None, None, None]
+            x = blend(x, torch.zeros_like(x), self._uniform(1 - c.brightness, 1 + c.brightness))
         if c.contrast:
-            middle = x.mean((1, 2, 3), keepdim=True)
-            x = middle + (x - middle) * self._uniform(1 - c.contrast, 1 + c.contrast)[:, None, None, None]
+            x = blend(x, x.mean((1, 2, 3), keepdim=True), self._uniform(1 - c.contrast, 1 + c.contrast))
         if c.saturation:
-            grey = x.mean(1, keepdim=True)
-            x = grey + (x - grey) * self._uniform(1 - c.saturation, 1 + c.saturation)[:, None, None, None]
+            x = blend(x, x.mean(1, keepdim=True), self._uniform(1 - c.saturation, 1 + c.saturation))
         if c.noise:
             x = x + self._numbers(torch.randn, *x.shape[1:]) * self._uniform(0, c.noise)[:, None, None, None]
         return x.clamp(0, 1) if (c.brightness or c.contrast or c.saturation or c.noise) else x

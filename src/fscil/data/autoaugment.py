@@ -117,7 +117,7 @@ class Policy:
         self.signed = torch.tensor(signed, device=device)
 
     def __call__(self, images: Tensor, which: Tensor, done: Tensor, sign: Tensor) -> Tensor:
-        """Images (n, 3, h, w) in 0..1. Numbers in 0..1: for the sub-policy (n,), for what is done and the signs (n, 2)."""
+        """Images (n, 3, h, w) in 0..1; uniform numbers for the sub-policy (n,), what is done and the signs (n, 2)."""
         row = (which * len(self.number)).long()
         number = torch.where(done < self.chance[row], self.number[row], REST)
         strength = self.strength[row] * torch.where(self.signed[row] & (sign < 0.5), -1.0, 1.0)

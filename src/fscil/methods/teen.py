@@ -24,7 +24,7 @@ class TEEN(Method):
     name: ClassVar[str] = "teen"
     title: ClassVar[str] = "TEEN"
     paper: ClassVar[str] = "Wang et al., NeurIPS 2023"
-    differences: ClassVar[str] = "the last epoch is kept, not the best on the test set; no AutoAugment"
+    differences: ClassVar[str] = "the last epoch is kept, not the best on the test set"
 
     share: float = 0.1  # alpha: weight of the base mix in a new prototype (published: 0.1 on CIFAR-100, else 0.5)
     temperature: float = 16.0  # tau: how much the most similar base classes count for more

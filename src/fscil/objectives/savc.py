@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fscil.backbones import CosineHead
-from fscil.data.augment import Mixed
+from fscil.data.augment import Mixed, blend
 from fscil.data.fantasy import expand, fantasies, select
 from fscil.errors import InputError
 from fscil.objectives.base import Objective, Setting
@@ -31,6 +31,7 @@ class SAVCOptions:
     small_views: int = 1  # small crops of an image in a step (published: 4)
     small_from: float = 0.2  # smallest share of the image's area that a small crop keeps
     small_to: float = 0.7  # and the largest
+    jitter: float = 0.0  # change of brightness, contrast and saturation of keys and small crops, beside train.augment
     width: int = 32  # of the space that the contrast works in
     momentum: float = 0.995  # of the key encoder
     temperature: float = 0.07
@@ -48,6 +49,8 @@ class SAVC(Objective):
         self.transforms = fantasies(options.fantasies, "train.objective_options.fantasies")
         if setting.outputs != setting.classes:
             raise InputError("train.objective=savc makes turned classes itself; set train.augment.turn to 0.")
+        if not 0 <= options.jitter <= 1:
+            raise InputError("train.objective_options.jitter of savc must be from 0 to 1.")
         if not 0 < options.small_from <= options.small_to <= 1:
             raise InputError("train.objective_options.small_from and small_to must be shares of the area, in order.")
         if options.queue < 1 or options.temperature <= 0 or not 0 <= options.momentum < 1:
@@ -68,7 +71,7 @@ class SAVC(Objective):
         features = classifier.backbone(batch.images)
         plain = classifier.head(features)
         loss = mixed_cross_entropy(torch.cat([plain, self.fantasy(features)], 1), batch, self.setting.label_smoothing)
-        key_images = self._fantasise(views[1], choice).images
+        key_images = jitter_colours(self._fantasise(views[1], choice).images, o.jitter)
         keys = self._unit(self.key_projection(self.projection, self.key_backbone(classifier.backbone, key_images)))
         past, past_labels = self.queue.keys.clone(), self.queue.labels.clone()  # as they were before this step
 
@@ -81,7 +84,8 @@ class SAVC(Objective):
         loss = loss + o.weight_query * against_keys(features)
         for _ in range(o.small_views):
             crop = small_crops(self._fantasise(views[2], choice).images, o.small_from, o.small_to)
-            loss = loss + o.weight_small / o.small_views * against_keys(classifier.backbone(crop))
+            seen = classifier.backbone(jitter_colours(crop, o.jitter))
+            loss = loss + o.weight_small / o.small_views * against_keys(seen)
         self.queue.enqueue(keys, batch.labels)
         return loss, plain[:: len(self.transforms)] if o.every else plain
 
@@ -100,6 +104,16 @@ class SAVC(Objective):
 
     def _unit(self, x: Tensor) -> Tensor:
         return F.normalize(x.float(), dim=-1)
+
+
+def jitter_colours(images: Tensor, strength: float) -> Tensor:
+    """Brightness, contrast and saturation of each image (n, 3, h, w) times random factors around 1."""
+    if not strength:
+        return images
+    brightness, contrast, saturation = 1 + strength * (2 * torch.rand(3, len(images), device=images.device) - 1)
+    x = blend(images, torch.zeros_like(images), brightness)
+    x = blend(x, x.mean((1, 2, 3), keepdim=True), contrast)
+    return blend(x, x.mean(1, keepdim=True), saturation).clamp(0, 1)
 
 
 def small_crops(images: Tensor, smallest: float, largest: float) -> Tensor:

@@ -14,6 +14,7 @@ from fscil.published.markdown import markdown_table
 from fscil.published.runs import dataset_key
 from fscil.report.markup import number
 from fscil.report.tables import Spread
+from fscil.results_page.beside import beside_printed
 from fscil.results_page.collect import Group, Shelf, collect
 from fscil.results_page.protocol import differences
 
@@ -26,6 +27,10 @@ COLUMNS = {
     "gacc_grid": "gAcc, grid",
     "gacc_exact": "gAcc, exact",
 }
+_BESIDE = (
+    "Every method on the network that its own recipe trains; the methods' pages tell where differences come from. "
+    "The base session may be printed as the trained head's accuracy; ours is that of the classifier that goes on."
+)
 _PUBLISHED = {"cifar100": ("cifar", "novel-cifar", "ablation-cifar")}  # comparison, novel classes, ablation
 
 
@@ -68,6 +73,8 @@ def _shelf(shelf: Shelf, root: str) -> str:
         sections.append(markdown_table(("Method, recipe", "Draws", *COLUMNS.values(), "Where from"), rows))
         if not printed:
             sections.append("There are no published numbers for these sessions.")
+        elif plan and (compared := beside_printed(shelf.groups, table(_PUBLISHED[plan.key][0]).rows)):
+            sections += ["### Our reimplementations beside the printed rows", _BESIDE, compared]
         sections += ["How ours were measured:", _costs(shelf.groups, root)]
         sections += _protocol(shelf.groups)
     for path, ablation in shelf.ablations:
