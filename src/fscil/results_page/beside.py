@@ -26,10 +26,9 @@ def beside_printed(groups: Sequence[Group], printed: Sequence[Row]) -> str | Non
     ours = [group for group in own_networks(groups) if group.first.method in rows]
     if not ours:
         return None
-    ours.sort(key=lambda group: -_mean(group, "aacc"))
-    ranks = {key: sorted(ours, key=lambda group, key=key: -_mean(group, key)) for key in ("aacc", "gacc_grid")}
+    ranks = {key: _ranked(ours, key) for key, _ in _SCORES}
     cells = []
-    for group in ours:
+    for group in ranks["aacc"]:
         row = rows[group.first.method]
         aacc, gacc = (_compared(_spread(group, key), row.cells[name].text) for key, name in _SCORES)
         first = number(_mean(group, "base_first"), 2)
@@ -39,6 +38,10 @@ def beside_printed(groups: Sequence[Group], printed: Sequence[Row]) -> str | Non
 
 
 _SCORES = (("aacc", "aacc"), ("gacc_grid", "gacc"))
+
+
+def _ranked(groups: Sequence[Group], key: str) -> list[Group]:
+    return sorted(groups, key=lambda group: -_mean(group, key))
 
 
 def _recipe(group: Group) -> str:
