@@ -2,9 +2,11 @@
 
     python benchmarks/side_by_side.py [RECIPE] [--counts 1,2,4] [--seconds S] [--set key=value ...]
 
-A small network does not fill a GPU: its kernels leave most of the chip idle. Every training is a process of its own, as
-`fscil train` is; they start measuring together, when the last of them is warm. Without a running
-`nvidia-cuda-mps-control -d` processes take turns on a GPU instead of sharing it. Prints rows for RESULTS.md.
+A small network does not fill a GPU: its kernels leave most of the chip idle. Two ways to fill it: a process for each
+training, as `fscil train` is (they start measuring together, when the last of them is warm; without a running
+`nvidia-cuda-mps-control -d` processes take turns on a GPU instead of sharing it), or all in one process, each on a
+stream of its own. The latter is here for comparison only: trainings in one process share a random generator, so one
+would depend on the others. Prints rows for RESULTS.md.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 import argparse
 import multiprocessing
 import os
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -23,7 +26,7 @@ from fscil.training.loop import Trainer
 from training import seconds_of
 
 
-def one_training(recipe: str, overrides: list[str], seconds: float, together: Any, rates: Any) -> None:
+def warm_trainer(recipe: str, overrides: list[str]) -> Trainer:
     config = configs.load(recipe, overrides)
     side, classes = config.backbone.image_size, config.data.base
     generator = torch.Generator().manual_seed(0)
@@ -33,19 +36,34 @@ def one_training(recipe: str, overrides: list[str], seconds: float, together: An
     if fabric.device.type == "cuda":
         torch.set_float32_matmul_precision("high")  # as in training
     trainer = Trainer(fabric, Session(0, range(classes), images, torch.arange(classes).repeat(100)), config)
-    count = [0]
+    for number in range(10):
+        trainer.step(number)
+    return trainer
+
+
+def rate_of(trainers: list[Trainer], seconds: float) -> float:
+    """Images per second of all of them; each on a stream of its own where there are several on a GPU."""
+    device = trainers[0].fabric.device
+    several = len(trainers) > 1 and device.type == "cuda"
+    streams = [torch.cuda.stream(torch.cuda.Stream()) if several else nullcontext() for _ in trainers]
+    count = [10]
 
     def step() -> None:
-        trainer.step(count[0])
+        for trainer, stream in zip(trainers, streams, strict=True):
+            with stream:
+                trainer.step(count[0])
         count[0] += 1
 
-    for _ in range(10):
-        step()
+    return sum(trainer.batches.batch_size for trainer in trainers) / seconds_of(step, device, seconds)
+
+
+def one_training(recipe: str, overrides: list[str], seconds: float, together: Any, rates: Any) -> None:
+    trainer = warm_trainer(recipe, overrides)
     together.wait()
-    rates.put(trainer.batches.batch_size / seconds_of(step, fabric.device, seconds))
+    rates.put(rate_of([trainer], seconds))
 
 
-def rates_of(count: int, recipe: str, overrides: list[str], seconds: float) -> list[float]:
+def in_processes(count: int, recipe: str, overrides: list[str], seconds: float) -> float:
     context = multiprocessing.get_context("spawn")
     together, rates = context.Barrier(count), context.Queue()
     arguments = (recipe, overrides, seconds, together, rates)
@@ -55,7 +73,11 @@ def rates_of(count: int, recipe: str, overrides: list[str], seconds: float) -> l
     found = [rates.get(timeout=600) for _ in workers]
     for worker in workers:
         worker.join()
-    return found
+    return float(sum(found))
+
+
+def in_one_process(count: int, recipe: str, overrides: list[str], seconds: float) -> float:
+    return rate_of([warm_trainer(recipe, overrides) for _ in range(count)], seconds)
 
 
 def main() -> None:
@@ -67,14 +89,15 @@ def main() -> None:
     arguments = parser.parse_args()
     config = configs.load(arguments.recipe, arguments.overrides)
     shared = "" if "CUDA_MPS_PIPE_DIRECTORY" not in os.environ else ", shared by MPS"
-    device = make_fabric(config).device
-    print(f"{describe(device)['name']}{shared}, {config.recipe}, batch {config.train.batch_size}")
-    print("| trainings at once | images/s in all | each | ratio |\n|---|---|---|---|")
+    print(f"{describe(make_fabric(config).device)['name']}{shared}, {config.recipe}, batch {config.train.batch_size}")
+    print("| trainings at once | a process each, images/s in all | ratio | one process, images/s in all | ratio |")
+    print("|---|---|---|---|---|")
     alone = 0.0
     for count in (int(number) for number in arguments.counts.split(",")):
-        rates = rates_of(count, arguments.recipe, arguments.overrides, arguments.seconds)
-        alone = alone or sum(rates) / count
-        print(f"| {count} | {sum(rates):,.0f} | {sum(rates) / count:,.0f} | {sum(rates) / alone:.2f} |", flush=True)
+        settings = (count, arguments.recipe, arguments.overrides, arguments.seconds)
+        apart, inside = in_processes(*settings), in_one_process(*settings)
+        alone = alone or apart / count
+        print(f"| {count} | {apart:,.0f} | {apart / alone:.2f} | {inside:,.0f} | {inside / alone:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

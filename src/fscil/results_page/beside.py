@@ -11,8 +11,8 @@ from fscil.report.markup import number
 from fscil.report.tables import Spread
 from fscil.results_page.collect import Group
 
-HEADER = ("Method", "Base session", "printed", "aAcc", "printed", "ours minus printed", "gAcc, grid", "printed")
-HEADER += ("ours minus printed", "Rank by aAcc", "by gAcc")
+_PRINTED = ("printed", "ours minus printed")
+HEADER = ("Method", "Base session", "printed", "aAcc", *_PRINTED, "gAcc, grid", *_PRINTED, "Rank by aAcc", "by gAcc")
 
 
 def own_networks(groups: Sequence[Group]) -> list[Group]:
