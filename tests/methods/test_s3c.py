@@ -66,6 +66,14 @@ def test_trained_rows_are_read_turn_by_turn() -> None:
         for c in range(8):  # as augment.turn labels them: class + classes * turn
             assert torch.equal(method.mu_[turn, c], weight[c + 8 * turn])
             assert torch.equal(method.sigma_[turn, c], sigma[c + 8 * turn])
+    # Before any session has come, a question about turned images is answered by these rows.
+    benchmark = tiny_benchmark()
+    view = Examiner(benchmark, tiny_features(), method, CPU)._views[0]
+    block, expected = TokenAttention.of(method.attention_).eval(), torch.zeros(len(view), 8)
+    for turn in range(4):
+        x = block(extract(base.network.backbone, benchmark.exam(0).images.rot90(turn, (1, 2))).final)
+        expected += 4 * F.normalize(x, dim=-1) @ F.normalize(weight[8 * turn : 8 * turn + 8], dim=-1).T
+    assert torch.allclose(method.scores(view), expected, atol=1e-4)
 
 
 def test_the_trained_attention_block_is_used_and_prototypes_come_from_it() -> None:

@@ -62,16 +62,19 @@ class S3C(Method):
         }
         sigma, count = session.extras.get("sigma"), len(session.classes)
         self.turns_ = self._count(session, 4 if sigma is None else len(sigma) // count)
-        tokens = self._attend(self._turned(session))
-        self.old_ = mean_features(tokens[0], session.labels, session.classes)
-        self.mu_ = self._means(tokens, session)
-        self.sigma_ = torch.zeros_like(self.mu_)
-        if sigma is not None:  # of the trained head the rows of one turn lie together, class by class
-            self.sigma_ = sigma.view(-1, count, sigma.shape[1])[: self.turns_].clone()
         if self.rows == "head":
             if sigma is None or session.network is None:
                 raise InputError("options.s3c.rows=head needs a network trained with train.objective=s3c.")
+            self._views.network = session.network  # for images that are asked about; turned base images are not needed
+            tokens = self._attend(features(session).final[None])
             self.mu_ = session.network.head.weight.detach().view(-1, count, sigma.shape[1])[: self.turns_].clone()
+        else:
+            tokens = self._attend(self._turned(session))
+            self.mu_ = self._means(tokens, session)
+        self.old_ = mean_features(tokens[0], session.labels, session.classes)
+        self.sigma_ = torch.zeros_like(self.mu_)
+        if sigma is not None:  # of the trained head the rows of one turn lie together, class by class
+            self.sigma_ = sigma.view(-1, count, sigma.shape[1])[: self.turns_].clone()
 
     def fit_novel(self, session: Session) -> None:
         generator = torch.Generator(device=self.mu_.device).manual_seed(self.seed_ * 1_000_003 + session.index)
