@@ -20,25 +20,14 @@ from typing import Any
 import torch
 
 from fscil import config as configs
-from fscil.data.session import Session
 from fscil.hardware import describe, make_fabric
 from fscil.training.loop import Trainer
-from training import seconds_of
+from training import WARM_UP, random_session, seconds_of, warm_trainer
 
 
-def warm_trainer(recipe: str, overrides: list[str]) -> Trainer:
+def trainer_of(recipe: str, overrides: list[str]) -> Trainer:
     config = configs.load(recipe, overrides)
-    side, classes = config.backbone.image_size, config.data.base
-    generator = torch.Generator().manual_seed(0)
-    images = torch.randint(0, 256, (classes * 100, side, side, 3), dtype=torch.uint8, generator=generator)
-    fabric = make_fabric(config)
-    fabric.launch()
-    if fabric.device.type == "cuda":
-        torch.set_float32_matmul_precision("high")  # as in training
-    trainer = Trainer(fabric, Session(0, range(classes), images, torch.arange(classes).repeat(100)), config)
-    for number in range(10):
-        trainer.step(number)
-    return trainer
+    return warm_trainer(config, random_session(config))
 
 
 def rate_of(trainers: list[Trainer], seconds: float) -> float:
@@ -46,7 +35,7 @@ def rate_of(trainers: list[Trainer], seconds: float) -> float:
     device = trainers[0].fabric.device
     several = len(trainers) > 1 and device.type == "cuda"
     streams = [torch.cuda.stream(torch.cuda.Stream()) if several else nullcontext() for _ in trainers]
-    count = [10]
+    count = [WARM_UP]
 
     def step() -> None:
         for trainer, stream in zip(trainers, streams, strict=True):
@@ -58,7 +47,7 @@ def rate_of(trainers: list[Trainer], seconds: float) -> float:
 
 
 def one_training(recipe: str, overrides: list[str], seconds: float, together: Any, rates: Any) -> None:
-    trainer = warm_trainer(recipe, overrides)
+    trainer = trainer_of(recipe, overrides)
     together.wait()
     rates.put(rate_of([trainer], seconds))
 
@@ -77,7 +66,7 @@ def in_processes(count: int, recipe: str, overrides: list[str], seconds: float) 
 
 
 def in_one_process(count: int, recipe: str, overrides: list[str], seconds: float) -> float:
-    return rate_of([warm_trainer(recipe, overrides) for _ in range(count)], seconds)
+    return rate_of([trainer_of(recipe, overrides) for _ in range(count)], seconds)
 
 
 def main() -> None:

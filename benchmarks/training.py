@@ -33,16 +33,32 @@ MODES = {
 }
 
 
-def measure(config: Config, session: Session, seconds: float) -> tuple[float, float]:
-    """Images per second, and the augmentation's share of a step; warm-up (and compilation) excluded."""
+WARM_UP = 10  # steps, with compilation and recording among them
+
+
+def random_session(config: Config) -> Session:
+    """A base session of noise, as large as a training step cares."""
+    side, classes = config.backbone.image_size, config.data.base
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (classes * 100, side, side, 3), dtype=torch.uint8, generator=generator)
+    return Session(0, range(classes), images, torch.arange(classes).repeat(100))
+
+
+def warm_trainer(config: Config, session: Session) -> Trainer:
     fabric = make_fabric(config)
     fabric.launch()
     if fabric.device.type == "cuda":
         torch.set_float32_matmul_precision("high")  # as in training
     trainer = Trainer(fabric, session, config)
-    for number in range(10):
+    for number in range(WARM_UP):
         trainer.step(number)
-    count = [10]
+    return trainer
+
+
+def measure(config: Config, session: Session, seconds: float) -> tuple[float, float]:
+    """Images per second, and the augmentation's share of a step; warm-up excluded."""
+    trainer = warm_trainer(config, session)
+    device, count = trainer.fabric.device, [WARM_UP]
 
     def step() -> None:
         trainer.step(count[0])
@@ -51,7 +67,7 @@ def measure(config: Config, session: Session, seconds: float) -> tuple[float, fl
     def augment() -> None:
         trainer.augment(trainer.batches.images[trainer.rows], trainer.batches.labels[trainer.rows], 1)
 
-    whole, part = seconds_of(step, fabric.device, seconds), seconds_of(augment, fabric.device, seconds / 4)
+    whole, part = seconds_of(step, device, seconds), seconds_of(augment, device, seconds / 4)
     return trainer.batches.batch_size / whole, part / whole
 
 
@@ -107,17 +123,16 @@ def main() -> None:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         plain = configs.load(arguments.recipe, arguments.overrides)
-        side, classes = plain.backbone.image_size, plain.data.base
-        teachers = random_teachers(arguments.teachers, classes, Path(folder))
+        session = random_session(plain)
+        teachers = random_teachers(arguments.teachers, plain.data.base, Path(folder))
         overrides = [*arguments.overrides, f'train.teacher="{teachers}"']
-        generator = torch.Generator().manual_seed(0)
-        images = torch.randint(0, 256, (classes * 100, side, side, 3), dtype=torch.uint8, generator=generator)
-        session = Session(0, range(classes), images, torch.arange(classes).repeat(100))
+        assert session.images is not None
+        one = session.images[:1]
         # Backward costs twice the forward pass; a teacher only looks.
-        per_image = 3 * flops(build_backbone(plain.backbone), images[:1])
+        per_image = 3 * flops(build_backbone(plain.backbone).eval(), one)
         if arguments.teachers:
             teacher = build_backbone(configs.load("cifar100_teacher").backbone).eval()
-            per_image += arguments.teachers * flops(teacher, images[:1])
+            per_image += arguments.teachers * flops(teacher, one)
         device = make_fabric(plain).device
         ceiling = matmul_rate(device, torch.bfloat16 if device.type == "cuda" else torch.float32)
         print(

@@ -57,7 +57,7 @@ def test_colours_change_in_what_is_contrasted_and_not_in_what_is_classified() ->
     losses, keys = [], []
     for jitter in (0.0, 0.5):
         part = objective("savc", fantasies=1, jitter=jitter, queue=8, weight_query=0, weight_small=0)
-        losses.append(float(part(network, [view] * 3, ZERO)[0]))
+        losses.append(part(network, [view] * 3, ZERO)[0].item())
         keys.append(part.queue.keys.clone())
     assert losses[0] == pytest.approx(losses[1], rel=1e-6)
     assert not torch.allclose(*keys)

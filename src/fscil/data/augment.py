@@ -22,6 +22,7 @@ from torch import Tensor
 
 from fscil.config import AugmentConfig
 from fscil.data.autoaugment import Policy
+from fscil.data.colours import recolour
 
 
 @dataclass(frozen=True)
@@ -47,11 +48,6 @@ def symmetric_beta(alpha: float, first: Tensor, second: Tensor) -> Tensor:
     cosine = torch.cos(2 * math.pi * second)
     squared = (1 - radius) * cosine.square()
     return 0.5 + 0.5 * cosine.sign() * (squared / (radius + squared).clamp(min=1e-12)).sqrt()
-
-
-def blend(images: Tensor, others: Tensor, share: Tensor) -> Tensor:
-    """`share` (n,) parts of the images, the rest of others; more than one part leads away from those."""
-    return others + (images - others) * share[:, None, None, None]
 
 
 class Augment:
@@ -154,13 +150,8 @@ class Augment:
 
     def _colour(self, x: Tensor) -> Tensor:
         c = self.config
-        # Brightness blends with black, contrast with the mean of the image, saturation with its greys.
-        if c.brightness:
-            x = blend(x, torch.zeros_like(x), self._uniform(1 - c.brightness, 1 + c.brightness))
-        if c.contrast:
-            x = blend(x, x.mean((1, 2, 3), keepdim=True), self._uniform(1 - c.contrast, 1 + c.contrast))
-        if c.saturation:
-            x = blend(x, x.mean(1, keepdim=True), self._uniform(1 - c.saturation, 1 + c.saturation))
+        most = (c.brightness, c.contrast, c.saturation)
+        x = recolour(x, *[self._uniform(1 - change, 1 + change) if change else None for change in most])
         if c.noise:
             x = x + self._numbers(torch.randn, *x.shape[1:]) * self._uniform(0, c.noise)[:, None, None, None]
         return x.clamp(0, 1) if (c.brightness or c.contrast or c.saturation or c.noise) else x

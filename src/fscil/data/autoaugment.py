@@ -15,10 +15,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from torchvision.transforms.autoaugment import AutoAugment, AutoAugmentPolicy
 
+from fscil.data.colours import blend
+
 LEVELS = 9  # strengths are counted from 0 to 9
 REST = -1  # number of the operation that does nothing
 
-Change = Callable[[Tensor, Tensor], Tensor]  # (images, a number for each (n, 1, 1, 1)) -> images
+Change = Callable[[Tensor, Tensor], Tensor]  # (images, a number for each (n,)) -> images
 
 
 def _grey(x: Tensor) -> Tensor:
@@ -26,40 +28,33 @@ def _grey(x: Tensor) -> Tensor:
     return (0.299 * red + 0.587 * green + 0.114 * blue)[:, None]
 
 
-def _blend(other: Tensor, x: Tensor, strength: Tensor) -> Tensor:
-    """1 + strength parts of the image, -strength of the other."""
-    return (x + strength * (x - other)).clamp(0, 1)
-
-
 def _brightness(x: Tensor, strength: Tensor) -> Tensor:
-    return _blend(torch.zeros_like(x), x, strength)
+    return blend(x, torch.zeros_like(x), 1 + strength).clamp(0, 1)
 
 
 def _colour(x: Tensor, strength: Tensor) -> Tensor:
-    return _blend(_grey(x), x, strength)
+    return blend(x, _grey(x), 1 + strength).clamp(0, 1)
 
 
 def _contrast(x: Tensor, strength: Tensor) -> Tensor:
-    return _blend(_grey(x).mean((1, 2, 3), keepdim=True), x, strength)
+    return blend(x, _grey(x).mean((1, 2, 3), keepdim=True), 1 + strength).clamp(0, 1)
 
 
 def _sharpness(x: Tensor, strength: Tensor) -> Tensor:
     # The mean of the nine pixels around with five parts of the middle one; the border stays as it is.
     around = F.avg_pool2d(x, 3, stride=1) * (9 / 13) + x[:, :, 1:-1, 1:-1] * (4 / 13)
-    return _blend(torch.cat([x[:, :, :1], _between(x, around), x[:, :, -1:]], 2), x, strength)
-
-
-def _between(x: Tensor, inner: Tensor) -> Tensor:
-    return torch.cat([x[:, :, 1:-1, :1], inner, x[:, :, 1:-1, -1:]], 3)
+    blurred = x.clone()
+    blurred[:, :, 1:-1, 1:-1] = around
+    return blend(x, blurred, 1 + strength).clamp(0, 1)
 
 
 def _posterize(x: Tensor, bits: Tensor) -> Tensor:
-    step = 2 ** (8 - bits)
+    step = 2 ** (8 - bits[:, None, None, None])
     return ((x * 255).round() / step).floor() * step / 255
 
 
 def _solarize(x: Tensor, threshold: Tensor) -> Tensor:
-    return torch.where(x * 255 >= threshold, 1 - x, x)
+    return torch.where(x * 255 >= threshold[:, None, None, None], 1 - x, x)
 
 
 def _stretch(x: Tensor, _: Tensor) -> Tensor:
@@ -129,10 +124,9 @@ class Policy:
 def change(images: Tensor, number: Tensor, strength: Tensor) -> Tensor:
     """Operation `number[i]` on image i."""
     changed = _moved(images, number, strength)
-    each = strength[:, None, None, None]
     for place, (_, _, colours) in enumerate(OPERATIONS.values()):
         if colours:
-            changed = torch.where((number == place)[:, None, None, None], colours(images, each), changed)
+            changed = torch.where((number == place)[:, None, None, None], colours(images, strength), changed)
     return changed
 
 
@@ -140,8 +134,9 @@ def _moved(images: Tensor, number: Tensor, strength: Tensor) -> Tensor:
     def amount(name: str) -> Tensor:
         return torch.where(number == NAMES.index(name), strength, torch.zeros_like(strength))
 
-    side = images.shape[-1]
-    shift_x, shift_y = ((amount(name) * side).round() * (2 / side) for name in ("TranslateX", "TranslateY"))
+    height, width = images.shape[-2:]
+    shift_x = (amount("TranslateX") * width).round() * (2 / width)  # whole pixels; a shift of 1 is half a side
+    shift_y = (amount("TranslateY") * height).round() * (2 / height)
     angle = amount("Rotate") * (math.pi / 180)
     rows = [
         torch.stack([angle.cos(), amount("ShearX") - angle.sin(), shift_x], 1),

@@ -15,7 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fscil.backbones import CosineHead
-from fscil.data.augment import Mixed, blend
+from fscil.data.augment import Mixed
+from fscil.data.colours import recolour
 from fscil.data.fantasy import expand, fantasies, select
 from fscil.errors import InputError
 from fscil.objectives.base import Objective, Setting
@@ -110,10 +111,8 @@ def jitter_colours(images: Tensor, strength: float) -> Tensor:
     """Brightness, contrast and saturation of each image (n, 3, h, w) times random factors around 1."""
     if not strength:
         return images
-    brightness, contrast, saturation = 1 + strength * (2 * torch.rand(3, len(images), device=images.device) - 1)
-    x = blend(images, torch.zeros_like(images), brightness)
-    x = blend(x, x.mean((1, 2, 3), keepdim=True), contrast)
-    return blend(x, x.mean(1, keepdim=True), saturation).clamp(0, 1)
+    factors = 1 + strength * (2 * torch.rand(3, len(images), device=images.device) - 1)
+    return recolour(images, *factors).clamp(0, 1)
 
 
 def small_crops(images: Tensor, smallest: float, largest: float) -> Tensor:
