@@ -31,6 +31,7 @@ _BESIDE = (
     "Every method on the network that its own recipe trains; the methods' pages tell where differences come from. "
     "The base session may be printed as the trained head's accuracy; ours is that of the classifier that goes on."
 )
+_MEASURED = "How ours were measured (base training may have run on other hardware than the sessions: the recipe tells):"
 _PUBLISHED = {"cifar100": ("cifar", "novel-cifar", "ablation-cifar")}  # comparison, novel classes, ablation
 
 
@@ -75,7 +76,7 @@ def _shelf(shelf: Shelf, root: str) -> str:
             sections.append("There are no published numbers for these sessions.")
         elif plan and (compared := beside_printed(shelf.groups, table(_PUBLISHED[plan.key][0]).rows)):
             sections += ["### Our reimplementations beside the printed rows", _BESIDE, compared]
-        sections += ["How ours were measured:", _costs(shelf.groups, root)]
+        sections += [_MEASURED, _costs(shelf.groups, root)]
         sections += _protocol(shelf.groups)
     for path, ablation in shelf.ablations:
         link = f"[{path.as_posix()}]({root}/{path.as_posix()})"
@@ -113,7 +114,14 @@ def _printed_row(row: Row, source: str, novel: Row | None, novel_source: str) ->
 
 
 def _costs(groups: Sequence[Group], root: str) -> str:
-    header = ("Method, recipe", "Base training, s", "All sessions of a draw, s", "Memory, MB", "Hardware", "Files")
+    header = (
+        "Method, recipe",
+        "Base training, s",
+        "All sessions of a draw, s",
+        "Memory, MB",
+        "Sessions ran on",
+        "Files",
+    )
     rows = []
     for group in groups:
         known = group.first.hardware
