@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import pytest
 
 from fscil import config as configs
 from fscil.config import Config, build, to_dict
 from fscil.errors import InputError
+from fscil.methods.c_fscil import CFSCIL
 from fscil.report import comparison_table, find_results, load_results
 
 
@@ -114,6 +118,36 @@ def test_the_design_page_tells_the_trials_by_which_the_options_were_chosen() -> 
             gacc, aacc, *_ = trial["by_share"][share]
             assert f"{gacc:.2f} / {aacc:.2f}" in page
     assert f"All {len(study['trials'])} trials" in page
+
+
+def test_recipes_and_pages_follow_the_pseudo_sessions_of_their_methods() -> None:
+    root = Path(__file__).parents[1]
+    path = root / "results" / "cifar100" / "pseudo_sessions_methods.json"
+    study = json.loads(path.read_text(encoding="utf-8"))
+
+    def mean(trial: dict[str, Any], *metrics: str) -> float:
+        return sum(fmean(trial[metric]) for metric in metrics)
+
+    alice = max(study["alice"]["trials"], key=lambda trial: mean(trial, "gacc_grid"))["train"]
+    for recipe in ("cifar100_alice", "cifar100_fecam"):
+        train = configs.load(recipe).train
+        assert (train.lr, train.objective_options["fused"]) == (alice["lr"], alice["fused"])
+    assert max(study["s3c"]["trials"], key=lambda trial: mean(trial, "gacc_grid"))["options"] == {"rows": "head"}
+    best = max(study["c-fscil"]["trials"], key=lambda trial: mean(trial, "gacc_grid", "aacc"))["options"]
+    assert best == {"meta_steps": CFSCIL().meta_steps}
+    assert "c-fscil" not in configs.load("cifar100_c_fscil").options
+    for method in ("alice", "s3c", "c-fscil"):
+        page = (root / "docs" / "methods" / f"{method}.md").read_text(encoding="utf-8")
+        for trial in study[method]["trials"]:
+            assert f"{mean(trial, 'gacc_grid'):.1f}" in page
+
+
+def test_stored_results_name_no_folder_of_the_machine_they_were_measured_on() -> None:
+    files = sorted((Path(__file__).parents[1] / "results").rglob("*.json"))
+    assert len(files) > 100
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        assert not re.findall(r'"(?:[A-Za-z]:\\\\|/)[^"]+"', text), file
 
 
 def test_headers_tell_the_measured_accuracy_of_each_network() -> None:

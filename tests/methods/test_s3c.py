@@ -56,8 +56,9 @@ def test_scores_are_the_mean_over_turns_of_each_turns_own_rows() -> None:
     assert torch.equal(method.scores(view), method.scores(view))  # no noise at test time
 
 
-def test_trained_rows_are_read_turn_by_turn() -> None:
-    method = started(rows="head")
+@pytest.mark.parametrize("rows", ["head", "auto"])
+def test_trained_rows_are_read_turn_by_turn(rows: str) -> None:
+    method = started(rows=rows)
     base = trained_base(prepared(method, tiny_benchmark())[0])
     method.fit_base(base)
     weight, sigma = base.network.head.weight, base.extras["sigma"]

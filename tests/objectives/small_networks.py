@@ -22,10 +22,10 @@ def classifier(outputs: int = CLASSES) -> Classifier:
     return Classifier(network, TrainConfig(), outputs)
 
 
-def objective(name: str, outputs: int = CLASSES, **options: object) -> Objective:
+def objective(name: str, outputs: int = CLASSES, dim: int = DIM, **options: object) -> Objective:
     torch.manual_seed(1)
     train = TrainConfig(objective=name, objective_options=options)
-    return build_objective(train, Setting(DIM, CLASSES, outputs, 16.0, 0.0))
+    return build_objective(train, Setting(dim, CLASSES, outputs, 16.0, 0.0))
 
 
 def batch(count: int = 12, seed: int = 0) -> Mixed:

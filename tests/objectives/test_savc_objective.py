@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 import torch.nn.functional as F
-from small_networks import batch, classifier, objective
+from small_networks import CLASSES, SIZE, batch, classifier, objective
 
+from fscil.config import BackboneConfig, TrainConfig
 from fscil.data.fantasy import FANTASIES, expand
 from fscil.errors import InputError
 from fscil.objectives.savc import jitter_colours, small_crops
+from fscil.training.checkpoint import Classifier
 
 ZERO = torch.zeros(())
 
@@ -88,6 +90,38 @@ def test_a_small_crop_is_a_part_of_the_image_made_large() -> None:
     assert torch.allclose(small_crops(column, 1.0, 1.0), column, atol=1e-5)
 
 
+def test_a_small_crop_can_have_fewer_pixels() -> None:
+    column = torch.linspace(0, 1, 64).expand(200, 3, 64, 64)
+    crops = small_crops(column, 0.2, 0.7, 18 / 32)
+    assert crops.shape == (200, 3, 36, 36)
+    width = crops[:, 0, 0, -1] - crops[:, 0, 0, 0]
+    assert width.min() > 0.2**0.5 - 0.05
+    assert width.max() < 0.7**0.5 + 0.05
+    # Halving takes the point between four pixels, which is their mean.
+    ramp = small_crops(column, 1.0, 1.0, 0.5)
+    assert torch.allclose(ramp, F.avg_pool2d(column, 2), atol=1e-5)
+
+
+def test_crops_of_fewer_pixels_reach_a_resnet_in_their_size_and_are_refused_by_a_vit() -> None:
+    torch.manual_seed(0)
+    resnet = Classifier(BackboneConfig(kind="resnet20", image_size=SIZE), TrainConfig(), CLASSES)
+    sizes = []
+    resnet.backbone.stem.register_forward_pre_hook(lambda _, given: sizes.append(tuple(given[0].shape[2:])))
+    part = objective("savc", dim=64, small_side=0.5, queue=8)
+    loss, _ = part(resnet, [batch()] * 3, ZERO)
+    assert sizes == [(SIZE, SIZE), (SIZE, SIZE), (SIZE // 2, SIZE // 2)]
+    loss.backward()
+    assert resnet.backbone.stem[0].weight.grad.abs().sum() > 0
+    with pytest.raises(InputError, match="ViT takes images of one size"):
+        objective("savc", small_side=0.5, queue=8)(classifier(), [batch()] * 3, ZERO)
+
+
+def test_features_of_images_as_they_are_equal_the_usual_ones_at_the_networks_own_size() -> None:
+    resnet = Classifier(BackboneConfig(kind="resnet20", image_size=SIZE), TrainConfig(), CLASSES).backbone.eval()
+    images = batch().images
+    assert torch.equal(resnet.forward_as_is(images), resnet(images))
+
+
 def test_small_crops_share_a_tenth_with_the_key_where_whole_views_keep_seven_tenths() -> None:
     """The geometry of augment.crop_scale = 0.7, for many draws: nothing has to be drawn again."""
     generator = torch.Generator().manual_seed(0)
@@ -111,7 +145,15 @@ def test_small_crops_share_a_tenth_with_the_key_where_whole_views_keep_seven_ten
 
 @pytest.mark.parametrize(
     "options",
-    [{"fantasies": 3}, {"small_from": 0.9}, {"jitter": 1.5}, {"queue": 0}, {"temperature": 0.0}, {"momentum": 1.0}],
+    [
+        {"fantasies": 3},
+        {"small_from": 0.9},
+        {"small_side": 0},
+        {"jitter": 1.5},
+        {"queue": 0},
+        {"temperature": 0.0},
+        {"momentum": 1.0},
+    ],
     ids=lambda options: next(iter(options)),
 )
 def test_bad_options_are_refused(options: dict[str, object]) -> None:

@@ -47,11 +47,18 @@ class Backbone(nn.Module, ABC):
         if side > self.image_size:
             start = (side - self.image_size) // 2
             images = images[:, :, start : start + self.image_size, start : start + self.image_size]
+        return self.normalise(images)
+
+    def normalise(self, images: Tensor) -> Tensor:
         return (images - self.mean) / self.std
 
     @abstractmethod
     def forward(self, images: Tensor) -> Tensor:
         """Final features (n, dim)."""
+
+    def forward_as_is(self, images: Tensor) -> Tensor:
+        """Final features of float images in the size they have, which only some networks can take."""
+        raise InputError(f"{type(self).__name__} takes images of one size only: no smaller crops can be given to it.")
 
     def forward_until(self, images: Tensor, stage: int) -> Tensor:
         """What the network holds after `stage` (0: before the first), of any shape: for mixing inside the network."""

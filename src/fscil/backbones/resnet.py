@@ -66,6 +66,9 @@ class ResNet(Backbone):
     def forward(self, images: Tensor) -> Tensor:
         return self.forward_from(self.forward_until(images, 0), 0)
 
+    def forward_as_is(self, images: Tensor) -> Tensor:
+        return self.forward_from(self.stem(self.normalise(images)), 0)
+
     def forward_layers(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
         if blocks:
             raise InputError(f"{self.title} gives no intermediate features; take a method that needs none, or a ViT.")

@@ -34,7 +34,8 @@ class S3C(Method):
         "the last epoch is kept, not the best on the test set; base training turns an image once a step, not four times"
     )
 
-    rows: str = "means"  # a class starts at the unit mean of its features; base classes at the trained rows with "head"
+    rows: str = "auto"  # where classes start: "head", base classes at the trained rows; "means", all at unit means of
+    # features; "auto", as "head" where base training was S3C's own
     turns: int = 0  # quarter turns: 1 or 4; 0: as base training had, 4 where it did not say
     steps: int = 100  # a session; each sees all its shots
     lr: float = 0.01  # CUB-200: 0.003
@@ -51,8 +52,8 @@ class S3C(Method):
         super().start(seed=seed, depth=depth, device=device)
         if self.turns not in (0, 1, 4):
             raise InputError(f"options.s3c.turns must be 1, 4, or 0 for what base training had; got {self.turns}.")
-        if self.rows not in ("means", "head"):
-            raise InputError(f"options.s3c.rows must be means or head; got '{self.rows}'.")
+        if self.rows not in ("auto", "head", "means"):
+            raise InputError(f"options.s3c.rows must be auto, head or means; got '{self.rows}'.")
         if self.steps < 0 or self.lr <= 0:
             raise InputError("options.s3c needs steps of at least 0 and an lr above 0.")
 
@@ -62,15 +63,15 @@ class S3C(Method):
         }
         sigma, count = session.extras.get("sigma"), len(session.classes)
         self.turns_ = self._count(session, 4 if sigma is None else len(sigma) // count)
-        if self.rows == "head":
-            if sigma is None or session.network is None:
-                raise InputError("options.s3c.rows=head needs a network trained with train.objective=s3c.")
-            self._views.network = session.network  # for images that are asked about; turned base images are not needed
-            tokens = self._attend(features(session).final[None])
-            self.mu_ = session.network.head.weight.detach().view(-1, count, sigma.shape[1])[: self.turns_].clone()
-        else:
+        trained = self._trained_rows(session)
+        self.unit_ = trained is None
+        if trained is None:
             tokens = self._attend(self._turned(session))
             self.mu_ = self._means(tokens, session)
+        else:
+            self._views.network = session.network  # for images that are asked about; turned base images are not needed
+            tokens = self._attend(features(session).final[None])
+            self.mu_ = trained
         self.old_ = mean_features(tokens[0], session.labels, session.classes)
         self.sigma_ = torch.zeros_like(self.mu_)
         if sigma is not None:  # of the trained head the rows of one turn lie together, class by class
@@ -110,6 +111,17 @@ class S3C(Method):
         """Tokens of the first turns (turns, n, d), each asked for its own turn: (turns, n, classes seen)."""
         return torch.stack([cosine_logits(x, mu, self.scale) for x, mu in zip(tokens, self.mu_, strict=False)])
 
+    def _trained_rows(self, session: Session) -> Tensor | None:
+        """Rows (turns, base classes, d) of the head of S3C's own base training, where there is one and it is wanted."""
+        if self.rows == "means":
+            return None
+        if "sigma" not in session.extras or session.network is None:
+            if self.rows == "head":
+                raise InputError("options.s3c.rows=head needs a network trained with train.objective=s3c.")
+            return None
+        weight = session.network.head.weight.detach()
+        return weight.view(-1, len(session.classes), weight.shape[1])[: self.turns_].clone()
+
     def _count(self, session: Session, trained: int) -> int:
         if self.turns:
             if self.turns > trained:
@@ -134,4 +146,4 @@ class S3C(Method):
     def _means(self, tokens: Tensor, session: Session) -> Tensor:
         means = torch.stack([mean_features(x, session.labels, session.classes) for x in tokens])
         # A row of length 1 moves as far in every network; beside trained rows it keeps the length of its features.
-        return F.normalize(means, dim=-1) if self.rows == "means" else means
+        return F.normalize(means, dim=-1) if self.unit_ else means

@@ -32,6 +32,7 @@ class SAVCOptions:
     small_views: int = 1  # small crops of an image in a step (published: 4)
     small_from: float = 0.2  # smallest share of the image's area that a small crop keeps
     small_to: float = 0.7  # and the largest
+    small_side: float = 1.0  # pixels of a small crop's side, as a share of the image's (below 1: for ResNets)
     jitter: float = 0.0  # change of brightness, contrast and saturation of keys and small crops, beside train.augment
     width: int = 32  # of the space that the contrast works in
     momentum: float = 0.995  # of the key encoder
@@ -54,6 +55,8 @@ class SAVC(Objective):
             raise InputError("train.objective_options.jitter of savc must be from 0 to 1.")
         if not 0 < options.small_from <= options.small_to <= 1:
             raise InputError("train.objective_options.small_from and small_to must be shares of the area, in order.")
+        if not 0.1 <= options.small_side <= 1:
+            raise InputError("train.objective_options.small_side must be a share of the image's side, from 0.1 to 1.")
         if options.queue < 1 or options.temperature <= 0 or not 0 <= options.momentum < 1:
             raise InputError("train.objective=savc needs queue >= 1, temperature > 0 and momentum from 0 to below 1.")
         extra = (len(self.transforms) - 1) * setting.classes
@@ -84,8 +87,9 @@ class SAVC(Objective):
 
         loss = loss + o.weight_query * against_keys(features)
         for _ in range(o.small_views):
-            crop = small_crops(self._fantasise(views[2], choice).images, o.small_from, o.small_to)
-            seen = classifier.backbone(jitter_colours(crop, o.jitter))
+            crop = small_crops(self._fantasise(views[2], choice).images, o.small_from, o.small_to, o.small_side)
+            crop = jitter_colours(crop, o.jitter)
+            seen = classifier.backbone(crop) if o.small_side == 1 else classifier.backbone.forward_as_is(crop)
             loss = loss + o.weight_small / o.small_views * against_keys(seen)
         self.queue.enqueue(keys, batch.labels)
         return loss, plain[:: len(self.transforms)] if o.every else plain
@@ -115,12 +119,13 @@ def jitter_colours(images: Tensor, strength: float) -> Tensor:
     return recolour(images, *factors).clamp(0, 1)
 
 
-def small_crops(images: Tensor, smallest: float, largest: float) -> Tensor:
-    """A square crop of each image (n, 3, h, w), of a random share of its area, brought back to the full size."""
+def small_crops(images: Tensor, smallest: float, largest: float, pixels: float = 1.0) -> Tensor:
+    """A square crop of each image (n, 3, h, w), of a random share of its area, brought to `pixels` of the full side."""
     area = smallest + (largest - smallest) * torch.rand(len(images), 1, device=images.device)
     side = area.sqrt()
     shift = (2 * torch.rand(len(images), 2, device=images.device) - 1) * (1 - side)
     zero = torch.zeros_like(side)
     rows = [torch.cat([side, zero, shift[:, :1]], 1), torch.cat([zero, side, shift[:, 1:]], 1)]
-    grid = F.affine_grid(torch.stack(rows, 1), list(images.shape), align_corners=False)
+    shape = [len(images), 3, *(round(pixels * size) for size in images.shape[2:])]
+    grid = F.affine_grid(torch.stack(rows, 1), shape, align_corners=False)
     return F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
