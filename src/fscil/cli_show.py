@@ -63,15 +63,20 @@ def metrics(
 
 
 def methods(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which ones, as they are named here; all if left away.")
+    ] = None,
     results: Annotated[
-        Path | None, typer.Option("--results", help="Folder of measured results (default: ./results, if it is there).")
+        Path | None, typer.Option("--results", help="Folder of your own results, instead of those of the project.")
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """The methods there are: paper, needs, recipes, what was measured here, known differences."""
-    from fscil.bench.catalogue import describe_methods, results_folder
+    from fscil.bench.catalogue import describe_methods
+    from fscil.methods import find
 
-    rows = describe_methods(results or results_folder())
+    wanted = [find(name).name for name in names or []]
+    rows = [row for row in describe_methods(results) if not wanted or row["name"] in wanted]
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return

@@ -14,6 +14,7 @@ from fscil import config as configs
 from fscil.bench.assembly import year_of
 from fscil.bench.catalogue import describe_methods
 from fscil.cli import app
+from fscil.errors import InputError
 from fscil.methods import REGISTRY
 from fscil.storage import write_json
 
@@ -47,11 +48,19 @@ def test_measured_numbers_are_those_of_the_files(results: Path) -> None:
     assert (found[0]["dataset"], found[0]["recipe"], found[0]["draws"]) == ("glyphs", "glyphs", 2)
     assert found[0]["gacc_grid"]["mean"] == pytest.approx(sum(expected) / 2, abs=0.01)
     assert rows["prototypes"]["verified"] == []
-    assert all(row["verified"] == [] for row in describe_methods(None))
+
+
+def test_without_a_folder_the_numbers_are_those_that_come_with_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    stored = Path(__file__).parents[2] / "results"
+    assert describe_methods() == describe_methods(stored), "Run python -m fscil.results_page."
+    assert all(row["verified"] for row in describe_methods())
 
 
 def test_own_recipes_belong_to_one_method_only() -> None:
-    rows = {row["name"]: row for row in describe_methods(None)}
+    rows = {row["name"]: row for row in describe_methods()}
     assert "cifar100_yourself" in rows["yourself"]["recipes"]
     assert "cifar100_yourself" not in rows["prototypes"]["recipes"]  # it runs there too, but as the baseline
     assert "glyphs" in rows["prototypes"]["recipes"]
@@ -64,6 +73,13 @@ def test_the_listing(results: Path) -> None:
     assert "lazy: Lazy, Tang et al., ECCV 2024 (corner case)" in text
     assert "differs: the paper's is a table of made-up accuracies" in text
     assert {row["name"] for row in json.loads(runner.invoke(app, ["methods", "--json"]).stdout)} == set(REGISTRY)
+
+
+def test_the_listing_of_some_methods() -> None:
+    listed = CliRunner().invoke(app, ["methods", "s3c", "alice", "--json"])
+    assert {row["name"] for row in json.loads(listed.stdout)} == {"alice", "s3c"}
+    with pytest.raises(InputError, match="There is no method 'alise'; did you mean 'alice'"):
+        CliRunner().invoke(app, ["methods", "alise"], catch_exceptions=False)
 
 
 @pytest.mark.parametrize(

@@ -197,6 +197,11 @@ def test_the_command_writes_the_page(
     monkeypatch.chdir(results.parent)
     assert main([]) == 0
     assert (results.parent / "docs" / "results.md").read_text(encoding="utf-8") == page(results)
+    assert not Path("src").exists()
+    numbers = Path("src", "fscil", "results_page")
+    numbers.mkdir(parents=True)
+    assert main([]) == 0
+    assert "yourself" in json.loads((numbers / "measured.json").read_text(encoding="utf-8"))
     assert main([str(results), "elsewhere"]) == 0
     assert Path("elsewhere", "results.md").exists()
     assert main(["nowhere"]) == 2

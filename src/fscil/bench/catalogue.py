@@ -6,20 +6,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import fscil
 from fscil import config as configs
 from fscil.bench.assembly import year_of
 from fscil.bench.plan import own_recipe
 from fscil.data.registry import REGISTRY as DATASETS
 from fscil.methods import REGISTRY, Method
-from fscil.results_page.collect import collect
-
-SCORES = ("gacc_grid", "aacc", "novel")
+from fscil.results_page.measured import measured, shipped
 
 
-def describe_methods(results: Path | None) -> list[dict[str, Any]]:
-    """One plain document per method; `results` is the folder of measured results, None where there is none."""
-    measured = _measured(results) if results else {}
+def describe_methods(results: Path | None = None) -> list[dict[str, Any]]:
+    """One plain document per method, with the numbers of a folder of results, or those that come with the package."""
+    numbers = measured(results) if results else shipped()
     users = {recipe: configs.load(recipe).methods for recipe in configs.recipes()}
     return [
         {
@@ -30,19 +27,11 @@ def describe_methods(results: Path | None) -> list[dict[str, Any]]:
             "needs": sorted(method.needs),
             "recipes": _recipes(method, users),
             "summary": _summary(method),
-            "verified": measured.get(method.name, []),
+            "verified": numbers.get(method.name, []),
             "differences": method.differences,
         }
         for method in REGISTRY.values()
     ]
-
-
-def results_folder() -> Path | None:
-    """./results, or that of the checkout which the package runs from."""
-    for folder in (Path("results"), Path(fscil.__file__).parents[2] / "results"):
-        if folder.is_dir():
-            return folder
-    return None
 
 
 def _summary(method: type[Method]) -> str:
@@ -57,26 +46,3 @@ def _recipes(method: type[Method], users: dict[str, tuple[str, ...]]) -> list[st
     mine = {recipe for data in DATASETS if (recipe := own_recipe(data, method.name))}
     others = {own_recipe(data, name) for data in DATASETS for name in REGISTRY if name != method.name}
     return sorted(mine | {recipe for recipe, names in users.items() if method.name in names and recipe not in others})
-
-
-def _measured(results: Path) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = {}
-    for shelf in collect(results):
-        for group in shelf.groups:
-            scores = {key: group.spread(key) for key in SCORES}
-            found.setdefault(group.first.method, []).append(
-                {
-                    "dataset": shelf.dataset,
-                    "recipe": group.first.recipe,
-                    "draws": len(group.results),
-                    **{
-                        key: None if value is None else {"mean": round(value.mean, 2), "std": _rounded(value.std)}
-                        for key, value in scores.items()
-                    },
-                }
-            )
-    return found
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 2)

@@ -44,11 +44,15 @@ METHODS: tuple[type[Method], ...] = (
 REGISTRY: dict[str, type[Method]] = {method.name: method for method in METHODS}
 
 
-def make(name: str, options: Mapping[str, Any] | None = None) -> Method:
-    """A fresh method with its options; unknown names and options are refused."""
+def find(name: str) -> type[Method]:
     if name not in REGISTRY:
         raise InputError(f"There is no method '{name}'; {nearest(name, REGISTRY)}")
-    return build(REGISTRY[name], options or {}, where=f"options.{name}.")
+    return REGISTRY[name]
 
 
-__all__ = ["METHODS", "REGISTRY", "Lazy", "Method", "Prototypes", "YourSelf", "make"]
+def make(name: str, options: Mapping[str, Any] | None = None) -> Method:
+    """A fresh method with its options; unknown names and options are refused."""
+    return build(find(name), options or {}, where=f"options.{name}.")
+
+
+__all__ = ["METHODS", "REGISTRY", "Lazy", "Method", "Prototypes", "YourSelf", "find", "make"]

@@ -1,13 +1,22 @@
-"""python -m fscil.results_page [RESULTS] [DOCS]: writes DOCS/results.md and the tables of DOCS/methods."""
+"""python -m fscil.results_page [RESULTS] [DOCS]: writes DOCS/results.md and the tables of DOCS/methods.
+
+Beside the sources it also writes the numbers that come with the package.
+"""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 from fscil.errors import InputError
 from fscil.results_page import method_pages, results_page
+from fscil.results_page.measured import SHIPPED, measured
 from fscil.storage import write_text
+
+
+def shipped_text(results: Path) -> str:
+    return json.dumps(measured(results), indent=1) + "\n"
 
 
 def main(arguments: list[str]) -> int:
@@ -15,6 +24,9 @@ def main(arguments: list[str]) -> int:
     docs = Path(arguments[1]) if len(arguments) > 1 else Path("docs")
     try:
         pages = {docs / "results.md": results_page(results, docs), **method_pages(results, docs)}
+        sources = docs.parent / "src" / "fscil" / "results_page"
+        if sources.is_dir():
+            pages[sources / SHIPPED.name] = shipped_text(results)
     except InputError as error:
         print(f"fscil: {error}", file=sys.stderr)
         return 2
