@@ -26,7 +26,9 @@ class ALICE(Method):
     name: ClassVar[str] = "alice"
     title: ClassVar[str] = "ALICE"
     paper: ClassVar[str] = "Peng et al., ECCV 2022"
-    differences: ClassVar[str] = "the last epoch is kept, not the best on the test set; one fused image a real one; no hue or greyscale jitter"
+    differences: ClassVar[str] = (
+        "the last epoch is kept, not the best on the test set; fewer fused images, for longer; no hue or greyscale jitter"
+    )
 
     balanced: int = 5  # images behind the mean of a base class; 0: all
     selection: str = "nearest"  # those: the nearest to the mean of all, or found one by one as in the code ("authors")
