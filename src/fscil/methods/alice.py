@@ -27,7 +27,7 @@ class ALICE(Method):
     title: ClassVar[str] = "ALICE"
     paper: ClassVar[str] = "Peng et al., ECCV 2022"
     differences: ClassVar[str] = (
-        "the last epoch is kept, not the best on the test set; fewer fused images, for longer; no hue or greyscale jitter"
+        "the last epoch is kept, not the best on the test set; fewer fused images, for longer; no hue, no greyscale"
     )
 
     balanced: int = 5  # images behind the mean of a base class; 0: all
