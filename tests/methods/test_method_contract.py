@@ -26,7 +26,10 @@ from tiny_benchmark import (
 )
 
 from fscil import cli
+from fscil import config as configs
+from fscil.bench.plan import own_recipe
 from fscil.data import Benchmark, Session, View
+from fscil.data.registry import REGISTRY as DATASETS
 from fscil.errors import InputError
 from fscil.methods import REGISTRY, Method, Prototypes, make
 from fscil.protocol import Examiner, prepare, run_method
@@ -249,6 +252,16 @@ def test_unequal_shots(name: str) -> None:
         assert is_sentence(said)
         return
     assert torch.isfinite(method.scores(examiner(method, benchmark)._views[-1])).all()
+
+
+OWN_RECIPES = [(name, recipe) for name in NAMES for data in DATASETS if (recipe := own_recipe(data, name))]
+
+
+@pytest.mark.parametrize(("name", "recipe"), OWN_RECIPES, ids=lambda value: str(value))
+def test_options_of_its_recipes_work_on_a_network_of_another_base_training(name: str, recipe: str) -> None:
+    """What `fscil bench --same-backbone` does."""
+    chosen = {**configs.load(recipe).options.get(name, {}), **options(name)}
+    run_method(make(name, chosen), tiny_benchmark(), tiny_features(), network=tiny_network())
 
 
 @pytest.mark.parametrize("name", NAMES)
