@@ -53,7 +53,7 @@ def test_the_loss_is_over_classes_and_turns_with_the_noise_on() -> None:
         loss, logits = part(network, [view], torch.zeros(()))
         tokens = part.attention(network.backbone(view.images))
     assert torch.allclose(logits, network.head(tokens), atol=1e-4)
-    assert float(loss) == pytest.approx(float(F.cross_entropy(network.head(tokens), view.labels)), rel=1e-4)
+    assert loss.item() == pytest.approx(F.cross_entropy(network.head(tokens), view.labels).item(), rel=1e-4)
 
 
 def test_another_head_is_refused() -> None:
