@@ -125,21 +125,24 @@ def test_recipes_and_pages_follow_the_pseudo_sessions_of_their_methods() -> None
     path = root / "results" / "cifar100" / "pseudo_sessions_methods.json"
     study = json.loads(path.read_text(encoding="utf-8"))
 
-    def mean(trial: dict[str, Any], *metrics: str) -> float:
-        return sum(fmean(trial[metric]) for metric in metrics)
+    def best(method: str, *metrics: str) -> dict[str, Any]:
+        trials: list[dict[str, Any]] = study[method]["trials"]
+        return max(trials, key=lambda trial: sum(fmean(trial[metric]) for metric in metrics))
 
-    alice = max(study["alice"]["trials"], key=lambda trial: mean(trial, "gacc_grid"))["train"]
+    alice = best("alice", "gacc_grid")["train"]
+    assert alice == best("alice", "gacc_grid", "aacc")["train"]
     for recipe in ("cifar100_alice", "cifar100_fecam"):
         train = configs.load(recipe).train
         assert (train.lr, train.objective_options["fused"]) == (alice["lr"], alice["fused"])
-    assert max(study["s3c"]["trials"], key=lambda trial: mean(trial, "gacc_grid"))["options"] == {"rows": "head"}
-    best = max(study["c-fscil"]["trials"], key=lambda trial: mean(trial, "gacc_grid", "aacc"))["options"]
-    assert best == {"meta_steps": CFSCIL().meta_steps}
+    assert best("s3c", "gacc_grid")["options"] == best("s3c", "gacc_grid", "aacc")["options"] == {"rows": "head"}
+    # The two disagree here; the page says so, and when the rule was settled.
+    assert best("c-fscil", "gacc_grid")["options"] == {"meta_steps": 30}
+    assert best("c-fscil", "gacc_grid", "aacc")["options"] == {"meta_steps": CFSCIL().meta_steps}
     assert "c-fscil" not in configs.load("cifar100_c_fscil").options
     for method in ("alice", "s3c", "c-fscil"):
         page = (root / "docs" / "methods" / f"{method}.md").read_text(encoding="utf-8")
         for trial in study[method]["trials"]:
-            assert f"{mean(trial, 'gacc_grid'):.1f}" in page
+            assert f"{fmean(trial['gacc_grid']):.1f}" in page
 
 
 def test_stored_results_name_no_folder_of_the_machine_they_were_measured_on() -> None:

@@ -257,7 +257,7 @@ def test_unequal_shots(name: str) -> None:
 OWN_RECIPES = [(name, recipe) for name in NAMES for data in DATASETS if (recipe := own_recipe(data, name))]
 
 
-@pytest.mark.parametrize(("name", "recipe"), OWN_RECIPES, ids=lambda value: str(value))
+@pytest.mark.parametrize(("name", "recipe"), OWN_RECIPES, ids=str)
 def test_options_of_its_recipes_work_on_a_network_of_another_base_training(name: str, recipe: str) -> None:
     """What `fscil bench --same-backbone` does."""
     chosen = {**configs.load(recipe).options.get(name, {}), **options(name)}

@@ -58,7 +58,9 @@ class Backbone(nn.Module, ABC):
 
     def forward_as_is(self, images: Tensor) -> Tensor:
         """Final features of float images in the size they have, which only some networks can take."""
-        raise InputError(f"{type(self).__name__} takes images of one size only: no smaller crops can be given to it.")
+        raise InputError(
+            f"{type(self).__name__} takes images of one size only; set train.objective_options.small_side to 1."
+        )
 
     def forward_until(self, images: Tensor, stage: int) -> Tensor:
         """What the network holds after `stage` (0: before the first), of any shape: for mixing inside the network."""

@@ -45,6 +45,7 @@ REGISTRY: dict[str, type[Method]] = {method.name: method for method in METHODS}
 
 
 def find(name: str) -> type[Method]:
+    """The method of that name; of another one, the nearest is told."""
     if name not in REGISTRY:
         raise InputError(f"There is no method '{name}'; {nearest(name, REGISTRY)}")
     return REGISTRY[name]

@@ -15,10 +15,6 @@ from fscil.results_page.measured import SHIPPED, measured
 from fscil.storage import write_text
 
 
-def shipped_text(results: Path) -> str:
-    return json.dumps(measured(results), indent=1) + "\n"
-
-
 def main(arguments: list[str]) -> int:
     results = Path(arguments[0]) if arguments else Path("results")
     docs = Path(arguments[1]) if len(arguments) > 1 else Path("docs")
@@ -26,7 +22,7 @@ def main(arguments: list[str]) -> int:
         pages = {docs / "results.md": results_page(results, docs), **method_pages(results, docs)}
         sources = docs.parent / "src" / "fscil" / "results_page"
         if sources.is_dir():
-            pages[sources / SHIPPED.name] = shipped_text(results)
+            pages[sources / SHIPPED.name] = json.dumps(measured(results), indent=1) + "\n"
     except InputError as error:
         print(f"fscil: {error}", file=sys.stderr)
         return 2
