@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from fscil.data.session import Session, View
-from fscil.hardware import describe, pick_device
+from fscil.core.hardware import describe, pick_device
 from fscil.methods import YourSelf, yourself
 
 BLOCKS = (9, 10, 11)

@@ -19,8 +19,8 @@ from typing import Any
 
 import torch
 
-from fscil import config as configs
-from fscil.hardware import describe, make_fabric
+from fscil.core import config as configs
+from fscil.core.hardware import describe, make_fabric
 from fscil.training.loop import Trainer
 from training import WARM_UP, random_session, seconds_of, warm_trainer
 

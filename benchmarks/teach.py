@@ -29,10 +29,10 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from tune_glyphs import pseudo_benchmark
 
-from fscil import config as configs
+from fscil.core import config as configs
 from fscil.data.glyphs import TRAIN_FONTS, TRAIN_PER_CLASS, load
 from fscil.data.session import Session, View
-from fscil.features import extract
+from fscil.backbones.extract import extract
 from fscil.methods import YourSelf
 from fscil.teach import Learner, calibration, changes, embedding
 from fscil.teach.calibration import Calibration

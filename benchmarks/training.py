@@ -18,11 +18,11 @@ from pathlib import Path
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from fscil import config as configs
+from fscil.core import config as configs
 from fscil.backbones import build_backbone
-from fscil.config import Config, to_dict
+from fscil.core.config import Config, to_dict
 from fscil.data.session import Session
-from fscil.hardware import describe, make_fabric
+from fscil.core.hardware import describe, make_fabric
 from fscil.training.checkpoint import Classifier, save_classifier
 from fscil.training.loop import Trainer
 

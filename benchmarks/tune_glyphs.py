@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from fscil import config as configs
-from fscil.config import Config
+from fscil.core import config as configs
+from fscil.core.config import Config
 from fscil.data import Benchmark, Dataset, ImageSet
 from fscil.data.glyphs import TRAIN_FONTS, TRAIN_PER_CLASS, load
-from fscil.features import FeatureCache
+from fscil.evaluation.features import FeatureCache
 from fscil.methods import make
 from fscil.metrics import summary
-from fscil.protocol import run_method
+from fscil.evaluation.protocol import run_method
 from fscil.training.checkpoint import Checkpoint
 from fscil.training.loop import train_base
 

@@ -61,5 +61,5 @@ def test_learning_code_cannot_reach_test_images(path: Path) -> None:
 
 def test_a_backward_import_is_noticed(tmp_path: Path) -> None:
     bad = tmp_path / "bad.py"
-    bad.write_text("def f():\n    from fscil.report import page\n")
+    bad.write_text("def f():\n    from fscil.pages.report import page\n")
     assert imported(bad) == {"report.page"}

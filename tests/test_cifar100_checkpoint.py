@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from fscil.config import DataConfig
+from fscil.core.config import DataConfig
 from fscil.data import load_benchmark
 from fscil.metrics import summary
-from fscil.report import find_results, load_results
+from fscil.results.result import find_results, load_results
 from fscil.training.checkpoint import Checkpoint, load_classifier
 
 ROOT = Path(__file__).parents[1]

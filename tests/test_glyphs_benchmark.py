@@ -8,9 +8,9 @@ from statistics import fmean, stdev
 
 import pytest
 
-from fscil import config as configs
-from fscil.errors import InputError
-from fscil.pipeline import Run
+from fscil.core import config as configs
+from fscil.core.errors import InputError
+from fscil.experiments.run import Run
 
 ROOT = Path(__file__).parents[1]
 

@@ -9,15 +9,16 @@ from statistics import fmean
 import pytest
 import torch
 
-from fscil import config as configs
-from fscil.config import Config
+from fscil.backbones.extract import extract
+from fscil.core import config as configs
+from fscil.core.config import Config
 from fscil.data import load_benchmark
-from fscil.features import FeatureCache, extract
+from fscil.evaluation.features import FeatureCache
+from fscil.evaluation.protocol import run_method
+from fscil.experiments.run import Run
 from fscil.methods import make, yourself
 from fscil.metrics import summary
 from fscil.objectives import OBJECTIVES
-from fscil.pipeline import Run
-from fscil.protocol import run_method
 from fscil.training.checkpoint import load_classifier
 from fscil.training.loop import train_base
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from fscil.report import comparison_text, find_results, load_results
+from fscil.pages.report.text import comparison_text
+from fscil.results.result import find_results, load_results
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -46,6 +47,6 @@ def test_the_picture_and_every_linked_file_exist() -> None:
 def test_the_commands_of_the_table_exist() -> None:
     for command in re.findall(r"`fscil (\w+)", README):
         done = subprocess.run(
-            [sys.executable, "-m", "fscil.cli", command, "--help"], capture_output=True, text=True, check=False
+            [sys.executable, "-m", "fscil.cli.main", command, "--help"], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, command

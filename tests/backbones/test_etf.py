@@ -6,12 +6,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fscil import config as configs
 from fscil.backbones import build_head
 from fscil.backbones.etf import DIM, EtfHead, Neck, simplex_frame
-from fscil.config import TrainConfig
+from fscil.core import config as configs
+from fscil.core.config import TrainConfig
+from fscil.core.errors import InputError
 from fscil.data.augment import Mixed
-from fscil.errors import InputError
 from fscil.objectives import dot_regression
 
 

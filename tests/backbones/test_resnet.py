@@ -9,12 +9,12 @@ import pytest
 import timm
 import torch
 
-from fscil import config as configs
 from fscil.backbones import build_backbone
-from fscil.config import BackboneConfig
+from fscil.backbones.extract import extract
+from fscil.core import config as configs
+from fscil.core.config import BackboneConfig
+from fscil.core.errors import InputError
 from fscil.data import load_benchmark
-from fscil.errors import InputError
-from fscil.features import extract
 from fscil.training.loop import train_base
 
 

@@ -9,13 +9,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fscil import config as configs
 from fscil.backbones import ResNet12, build_backbone
-from fscil.config import BackboneConfig
+from fscil.backbones.extract import extract
+from fscil.core import config as configs
+from fscil.core.config import BackboneConfig
+from fscil.core.errors import InputError
 from fscil.data import load_benchmark
-from fscil.errors import InputError
-from fscil.features import extract
-from fscil.pipeline import Run
+from fscil.experiments.run import Run
 from fscil.training.checkpoint import load_classifier
 from fscil.training.loop import train_base
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fscil import config as configs
 from fscil.backbones import ViT, build_backbone
 from fscil.backbones.conv_mlp import ConvMlp
-from fscil.config import BackboneConfig
-from fscil.errors import InputError
+from fscil.core import config as configs
+from fscil.core.config import BackboneConfig
+from fscil.core.errors import InputError
 
 SMALL = BackboneConfig(image_size=16, patch_size=4, embed_dim=16, depth=3, num_heads=2)
 

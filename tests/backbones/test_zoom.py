@@ -11,9 +11,9 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as one
 
 from fscil.backbones import build_backbone
-from fscil.config import BackboneConfig, Config, TrainConfig, to_dict
-from fscil.errors import InputError
-from fscil.features import FeatureCache
+from fscil.core.config import BackboneConfig, Config, TrainConfig, to_dict
+from fscil.core.errors import InputError
+from fscil.evaluation.features import FeatureCache
 from fscil.training.checkpoint import Classifier, load_classifier, save_classifier
 
 ZOOMED = BackboneConfig(kind="resnet20", test_zoom=1.125)

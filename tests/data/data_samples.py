@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fscil.core.errors import InputError
 from fscil.data import Dataset, ImageSet
-from fscil.errors import InputError
 
 
 def numbered_set(classes: int, per_class: int, first: int = 0, size: int = 8) -> ImageSet:

@@ -11,7 +11,7 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from fscil.config import AugmentConfig
+from fscil.core.config import AugmentConfig
 from fscil.data.augment import Augment, Mixed
 
 CPU = torch.device("cpu")

@@ -10,7 +10,7 @@ from torch import Tensor
 from torchvision.transforms import functional as one
 from torchvision.transforms.autoaugment import AutoAugment, AutoAugmentPolicy
 
-from fscil.config import AugmentConfig
+from fscil.core.config import AugmentConfig
 from fscil.data.augment import Augment
 from fscil.data.autoaugment import LEVELS, NAMES, OPERATIONS, REST, Policy, change
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from data_samples import numbered_dataset, numbers, refusal
 
-from fscil.config import DataConfig
+from fscil.core.config import DataConfig
 from fscil.data import Benchmark, Session
 from fscil.data.batches import Batches
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from data_samples import numbered_dataset, numbers, refusal
 
-from fscil.config import DataConfig
+from fscil.core.config import DataConfig
 from fscil.data import Benchmark, Dataset
 
 DATASET = numbered_dataset(classes=20, train=12, test=4)

@@ -18,7 +18,7 @@ import pytest
 from data_samples import refusal
 from torchvision.datasets import CIFAR100
 
-from fscil.config import DataConfig
+from fscil.core.config import DataConfig
 from fscil.data import Dataset, cifar100
 
 NAMES = ["apple", "bear", "chair"]

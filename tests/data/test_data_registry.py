@@ -9,7 +9,7 @@ import sys
 from data_samples import refusal
 
 import fscil.data
-from fscil.config import DataConfig
+from fscil.core.config import DataConfig
 from fscil.data import datasets, load_benchmark, load_dataset
 from fscil.data.registry import REGISTRY, SPECS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from sklearn.datasets import load_digits
 
-from fscil.config import DataConfig
+from fscil.core.config import DataConfig
 from fscil.data import load_benchmark, load_dataset
 
 

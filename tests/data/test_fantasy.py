@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fscil.config import AugmentConfig
+from fscil.core.config import AugmentConfig
+from fscil.core.errors import InputError
 from fscil.data.augment import Augment
 from fscil.data.fantasy import FANTASIES, expand, fantasies, select, transformed
-from fscil.errors import InputError
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 12])

@@ -10,7 +10,7 @@ import pytest
 from data_samples import refusal
 from PIL import Image
 
-from fscil.config import DataConfig
+from fscil.core.config import DataConfig
 from fscil.data import Dataset, load_dataset
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from data_samples import numbered_set, refusal
 
-from fscil.config import DataConfig
+from fscil.core.config import DataConfig
 from fscil.data import Dataset, load_dataset
 
 TRAIN, TEST = numbered_set(3, 4), numbered_set(3, 2, first=500)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from data_samples import numbered_dataset, numbers, refusal
 
-from fscil.config import DataConfig
+from fscil.core.config import DataConfig
 from fscil.data import Benchmark, Dataset, load_benchmark
 from fscil.data.cifar100 import session_lists
 

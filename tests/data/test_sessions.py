@@ -8,7 +8,7 @@ import pytest
 import torch
 from data_samples import numbered_dataset, numbers
 
-from fscil.config import DataConfig
+from fscil.core.config import DataConfig
 from fscil.data import Benchmark, Session, View
 
 

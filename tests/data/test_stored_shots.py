@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from fscil.config import DataConfig
+from fscil.core.config import DataConfig
+from fscil.core.errors import InputError
 from fscil.data import Benchmark, Dataset, ImageSet, stored_shots
-from fscil.errors import InputError
 
 CONFIG = DataConfig(base=3, way=2, shot=2, shots="stored")
 NAMES = tuple("abcdefg")

@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from feature_worlds import BASE, make_world
 
+from fscil.core.errors import InputError
 from fscil.data.session import View
-from fscil.errors import InputError
 from fscil.methods import make
 from fscil.methods.alice import ALICE, few_nearest
 

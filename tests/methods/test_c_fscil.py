@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from feature_worlds import BASE, DIM, make_world
 from tiny_benchmark import CPU, DEPTH
 
+from fscil.core.errors import InputError
 from fscil.data.session import View
-from fscil.errors import InputError
 from fscil.methods import make
 from fscil.methods.c_fscil import CFSCIL, crowding, nudged, nudging_loss
 from fscil.objectives.lengths import at_one_length

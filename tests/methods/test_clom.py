@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from feature_worlds import DIM, make_world
 from tiny_benchmark import CPU, DEPTH
 
+from fscil.core.errors import InputError
 from fscil.data import Session
-from fscil.errors import InputError
 from fscil.methods import Prototypes
 from fscil.methods.clom import CLOM
 from fscil.objectives.clom import ExtraBranch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.methods.episodes import ClassRows, some_classes
 
 

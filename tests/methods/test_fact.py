@@ -11,8 +11,8 @@ import torch
 from feature_worlds import BASE, DIM, make_world
 from tiny_benchmark import CPU, DEPTH
 
+from fscil.core.errors import InputError
 from fscil.data.session import View
-from fscil.errors import InputError
 from fscil.methods import make
 from fscil.methods.fact import FACT
 

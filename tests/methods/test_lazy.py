@@ -7,12 +7,12 @@ import torch
 import torch.nn.functional as F
 from feature_worlds import BASE, make_world
 
+from fscil.core.errors import InputError
+from fscil.core.matrix import AccuracyMatrix
 from fscil.data.session import View
-from fscil.errors import InputError
-from fscil.matrix import AccuracyMatrix
 from fscil.methods import make
 from fscil.metrics import summary
-from fscil.published.catalogue import corner_matrix, table
+from fscil.paper.printed import corner_matrix, table
 
 
 def learned(**options: object):  # type: ignore[no-untyped-def]

@@ -9,7 +9,7 @@ import torch
 from feature_worlds import BASE, DIM, make_world
 from tiny_benchmark import CPU, DEPTH
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.methods import make
 from fscil.methods.episodes import ClassRows
 from fscil.methods.limit import LIMIT

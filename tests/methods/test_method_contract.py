@@ -25,14 +25,14 @@ from tiny_benchmark import (
     tiny_network,
 )
 
-from fscil import cli
-from fscil import config as configs
-from fscil.bench.plan import own_recipe
+from fscil.cli import main as cli
+from fscil.core import config as configs
+from fscil.core.errors import InputError
 from fscil.data import Benchmark, Session, View
 from fscil.data.registry import REGISTRY as DATASETS
-from fscil.errors import InputError
+from fscil.evaluation.protocol import Examiner, prepare, run_method
+from fscil.experiments.bench.plan import own_recipe
 from fscil.methods import REGISTRY, Method, Prototypes, make
-from fscil.protocol import Examiner, prepare, run_method
 
 NAMES = sorted(REGISTRY)
 FLOOR = {"lazy"}  # never predicts a new class, by design

@@ -11,10 +11,10 @@ import torch.nn.functional as F
 from feature_worlds import BASE, DIM, SESSIONS, WAY, make_world
 
 from fscil.backbones.etf import EtfHead, Neck
-from fscil.config import BackboneConfig, TrainConfig
+from fscil.core.config import BackboneConfig, TrainConfig
+from fscil.core.errors import InputError
 from fscil.data.augment import Mixed
 from fscil.data.session import Session
-from fscil.errors import InputError
 from fscil.methods import make
 from fscil.methods.nc_fscil import NCFSCIL, _batches, pace, rarity
 from fscil.objectives import dot_regression

@@ -11,12 +11,12 @@ from feature_worlds import BASE, DIM, make_world
 from tiny_benchmark import CPU, DEPTH, prepared, tiny_benchmark, tiny_features, tiny_network
 
 from fscil.backbones import CosineHead
+from fscil.backbones.extract import extract
+from fscil.core.errors import InputError
 from fscil.data import Session
-from fscil.errors import InputError
-from fscil.features import extract
+from fscil.evaluation.protocol import Examiner
 from fscil.methods.s3c import S3C
 from fscil.objectives.s3c import TokenAttention
-from fscil.protocol import Examiner
 
 
 def started(**options: object) -> S3C:

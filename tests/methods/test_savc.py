@@ -10,11 +10,11 @@ import torch.nn.functional as F
 from feature_worlds import make_world
 from tiny_benchmark import CPU, DEPTH, prepared, tiny_benchmark, tiny_features, tiny_network
 
-from fscil.errors import InputError
-from fscil.features import extract
+from fscil.backbones.extract import extract
+from fscil.core.errors import InputError
+from fscil.evaluation.protocol import Examiner
 from fscil.methods import Prototypes, make
 from fscil.methods.savc import SAVC
-from fscil.protocol import Examiner
 
 
 def learned(**options: object) -> SAVC:

@@ -9,8 +9,8 @@ import torch
 from feature_worlds import BASE, DIM, WAY, make_world
 from tiny_benchmark import CPU, DEPTH
 
+from fscil.core.errors import InputError
 from fscil.data import Session
-from fscil.errors import InputError
 from fscil.methods.sppr import SPPR
 from fscil.objectives.sppr import Refinement
 

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 from feature_worlds import BASE, DIM, make_world
 from torch import nn
 
+from fscil.core.errors import InputError
 from fscil.data.session import View
-from fscil.errors import InputError
 from fscil.methods import YourSelf, make
 from fscil.methods.gaussians import ClassGaussians
 from fscil.methods.rectifier import Rectifier

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from fscil.config import BackboneConfig, DataConfig, TrainConfig
+from fscil.core.config import BackboneConfig, DataConfig, TrainConfig
 from fscil.data import Benchmark, Session
 from fscil.data.dataset import Dataset, ImageSet
-from fscil.features import FeatureCache
+from fscil.evaluation.features import FeatureCache
+from fscil.evaluation.protocol import prepare
 from fscil.methods import Method
-from fscil.protocol import prepare
 from fscil.training.checkpoint import Checkpoint, Classifier
 
 BASE, WAY, SESSIONS, SHOT, DEPTH = 8, 2, 3, 5, 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from fscil.matrix import AccuracyMatrix
+from fscil.core.matrix import AccuracyMatrix
 
 MINI = (60, *[5] * 8)  # classes per session of miniImageNet and CIFAR-100
 CUB = (100, *[10] * 10)

@@ -12,8 +12,8 @@ from hypothesis import given
 from metric_matrices import lazy, matrices
 
 from fscil import metrics
-from fscil.errors import InputError
-from fscil.matrix import AccuracyMatrix
+from fscil.core.errors import InputError
+from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics import (
     aacc,
     aacc_per_session,

@@ -11,7 +11,7 @@ from sklearn.calibration import calibration_curve
 from sklearn.metrics import brier_score_loss, log_loss
 from torchmetrics.classification import MulticlassCalibrationError
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.metrics.calibration import (
     brier_score,
     calibration_error,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fscil.matrix import AccuracyMatrix
+from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics import Summary, gacc_at, summary
 
 FOLDER = Path(__file__).parents[2] / "conformance"

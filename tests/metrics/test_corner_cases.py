@@ -7,9 +7,9 @@ from itertools import pairwise
 import pytest
 from metric_matrices import greedy, greedy_nf, lazy
 
-from fscil.matrix import AccuracyMatrix
+from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics import aacc, aacc_per_session, gacc_curve, gacc_exact, gacc_grid, gacc_grid_per_session, summary
-from fscil.published.catalogue import corner_matrix, table
+from fscil.paper.printed import corner_matrix, table
 
 MATRICES = {"lazy": lazy(), "greedy": greedy(), "greedy-nf": greedy_nf()}
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from metric_matrices import greedy, greedy_nf, lazy, matrices
 
-from fscil.matrix import AccuracyMatrix
+from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics import (
     aacc_drop,
     knowledge_rate,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from metric_matrices import CUB, MINI, accuracies, lazy, matrices
 from scipy.integrate import quad
 
-from fscil.errors import InputError
-from fscil.matrix import AccuracyMatrix
+from fscil.core.errors import InputError
+from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics import (
     aacc_per_session,
     gacc_at,

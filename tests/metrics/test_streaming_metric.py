@@ -13,7 +13,7 @@ import torch
 from sklearn.metrics import accuracy_score
 from torch import Tensor, distributed, multiprocessing
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.metrics import IncrementalAccuracy, aacc_per_session, gacc_grid_per_session, summary
 
 CLASSES = (12, 3, 4)

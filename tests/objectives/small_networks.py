@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
-from fscil import config as configs
-from fscil.config import BackboneConfig, TrainConfig
+from fscil.core import config as configs
+from fscil.core.config import BackboneConfig, TrainConfig
+from fscil.core.hardware import make_fabric
 from fscil.data import Session
 from fscil.data.augment import Mixed
-from fscil.hardware import make_fabric
 from fscil.objectives import Objective, Setting, build_objective
 from fscil.training.checkpoint import Classifier
 from fscil.training.loop import Trainer

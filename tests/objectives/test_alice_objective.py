@@ -9,9 +9,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fscil.config import BackboneConfig, TrainConfig
+from fscil.core.config import BackboneConfig, TrainConfig
+from fscil.core.errors import InputError
 from fscil.data.augment import Mixed
-from fscil.errors import InputError
 from fscil.objectives import Setting, build_objective
 from fscil.objectives.alice import ALICE, angular_penalty, fused_label, fused_share
 from fscil.training.checkpoint import Classifier

@@ -9,8 +9,8 @@ import torch
 from small_networks import batch, classifier, objective
 from torch import Tensor
 
+from fscil.core.errors import InputError
 from fscil.data.augment import Mixed
-from fscil.errors import InputError
 from fscil.objectives.c_fscil import episode_losses, softabs
 
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from small_networks import CLASSES, DIM, batch, classifier, objective, trainer
 
-from fscil.config import BackboneConfig, TrainConfig
+from fscil.core.config import BackboneConfig, TrainConfig
+from fscil.core.errors import InputError
 from fscil.data.augment import Mixed
-from fscil.errors import InputError
 from fscil.objectives.fact import mixture_losses, second_best_loss, symmetric_beta
 from fscil.training.checkpoint import Classifier
 

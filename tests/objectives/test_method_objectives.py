@@ -8,7 +8,7 @@ import pytest
 import torch
 from small_networks import batch, classifier, objective, trainer
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.training.checkpoint import load_classifier
 from fscil.training.loop import Trainer
 

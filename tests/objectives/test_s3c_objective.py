@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from small_networks import DIM, batch, classifier, objective
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.objectives.s3c import TokenAttention, stochastic_weights
 
 

@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from small_networks import CLASSES, SIZE, batch, classifier, objective
 
-from fscil.config import BackboneConfig, TrainConfig
+from fscil.core.config import BackboneConfig, TrainConfig
+from fscil.core.errors import InputError
 from fscil.data.fantasy import FANTASIES, expand
-from fscil.errors import InputError
 from fscil.objectives.savc import jitter_colours, small_crops
 from fscil.training.checkpoint import Classifier
 

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from small_networks import CLASSES, DIM, batch, classifier, objective
 from torch import nn
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.objectives.sppr import (
     HalfDropout,
     Refinement,

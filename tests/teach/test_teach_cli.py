@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from teach_samples import NOVEL, characters, encoded
 
-from fscil import cli
+from fscil.cli import main as cli
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -11,8 +11,8 @@ import pytest
 from scipy.stats import binomtest
 from teach_samples import NOVEL, characters, encoded, noise
 
-from fscil.errors import InputError
-from fscil.matrix import AccuracyMatrix
+from fscil.core.errors import InputError
+from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics import summary
 from fscil.teach import Diagnosis, Finding, Learner
 from fscil.teach.expectation import wilson

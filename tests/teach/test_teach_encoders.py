@@ -13,9 +13,9 @@ import torch
 from safetensors.torch import save_file
 from teach_samples import NOVEL, characters, noise
 
-from fscil import config as configs
+from fscil.core import config as configs
+from fscil.core.errors import InputError
 from fscil.data import load_benchmark
-from fscil.errors import InputError
 from fscil.teach import Learner, encoders
 from fscil.teach.encoders import TorchEncoder
 from fscil.teach.statistics import SHRINKAGE_OF, base_images, from_base

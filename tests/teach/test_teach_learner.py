@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 from teach_samples import NOVEL, characters, encoded, noise
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.teach import Learner
 from fscil.teach.store import UNDO_DEPTH
 

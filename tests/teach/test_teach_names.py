@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.teach.limits import class_name
 
 

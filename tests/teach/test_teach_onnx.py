@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 from teach_samples import NOVEL, characters, encoded
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.teach import ExportReport, Learner, import_onnx
 from fscil.teach import onnx as exporting
 

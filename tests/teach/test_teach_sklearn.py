@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.validation import check_is_fitted
 from teach_samples import NOVEL, characters, noise
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.teach import FSCILClassifier, Learner
 
 NAMES = np.array(list(NOVEL[:6]))

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from fscil import config as configs
-from fscil.config import Config
+from fscil.core import config as configs
+from fscil.core.config import Config
+from fscil.core.errors import InputError
 from fscil.data import load_benchmark
 from fscil.data.session import Session
-from fscil.errors import InputError
 from fscil.training.checkpoint import load_classifier, read_tensors, save_tensors
 from fscil.training.ema import WeightAverage
 from fscil.training.loop import train_base
@@ -152,7 +152,7 @@ def test_weight_average_against_a_plain_loop(as_tensor: bool) -> None:
 def test_kill_minus_nine_then_resume_gives_the_same_matrix(tmp_path: Path) -> None:
     """The whole command, killed three times at different moments, against one that ran through."""
     command = [
-        sys.executable, "-m", "fscil.cli", "run", "digits", "--seeds", "1",
+        sys.executable, "-m", "fscil.cli.main", "run", "digits", "--seeds", "1",
         "--set", "train.checkpoint_seconds=0", "--set", "train.epochs=6", "--json",
     ]  # fmt: skip
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}

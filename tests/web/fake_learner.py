@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 
 
 @dataclass(frozen=True)

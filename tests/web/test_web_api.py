@@ -18,7 +18,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 from web_clients import client_of, picture, taught, uploads
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.teach import Learner
 from fscil.web.batching import Batcher
 from fscil.web.pages import FOLDER

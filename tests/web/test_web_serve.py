@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.web.pages import FOLDER
 from fscil.web.serve import check, page_address, serve
 

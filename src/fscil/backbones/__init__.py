@@ -10,8 +10,8 @@ from fscil.backbones.etf import EtfHead
 from fscil.backbones.resnet import ResNet, resnet18, resnet20
 from fscil.backbones.resnet12 import ResNet12
 from fscil.backbones.vit import ViT
-from fscil.config import BackboneConfig, TrainConfig
-from fscil.errors import InputError, nearest
+from fscil.core.config import BackboneConfig, TrainConfig
+from fscil.core.errors import InputError, nearest
 
 KINDS: dict[str, Callable[[BackboneConfig], Backbone]] = {
     "vit": ViT,

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 
 
 class Backbone(nn.Module, ABC):

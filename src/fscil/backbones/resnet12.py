@@ -11,8 +11,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fscil.backbones.base import Backbone
-from fscil.config import BackboneConfig
-from fscil.errors import InputError
+from fscil.core.config import BackboneConfig
+from fscil.core.errors import InputError
 
 WIDTHS = (64, 160, 320, 640)
 

@@ -17,8 +17,8 @@ from torch import Tensor
 from fscil.backbones.base import Backbone, check_block
 from fscil.backbones.conv_mlp import ConvMlp
 from fscil.backbones.stem import ConvStem, ResidualStem
-from fscil.config import BackboneConfig
-from fscil.errors import InputError
+from fscil.core.config import BackboneConfig
+from fscil.core.errors import InputError
 
 STEMS = {"patch": PatchEmbed, "conv": ConvStem, "residual": ResidualStem}
 MLPS = {"plain": Mlp, "conv": ConvMlp}

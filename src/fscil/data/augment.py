@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fscil.config import AugmentConfig
+from fscil.core.config import AugmentConfig
 from fscil.data.autoaugment import Policy
 from fscil.data.colours import recolour
 

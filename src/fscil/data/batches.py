@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from fscil.core.errors import InputError
 from fscil.data.session import Session
-from fscil.errors import InputError
 
 
 class Batches:

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fscil.config import DataConfig
+from fscil.core.config import DataConfig
+from fscil.core.errors import InputError
 from fscil.data import stored_shots
 from fscil.data.dataset import Dataset, ImageSet
 from fscil.data.session import Session
-from fscil.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fscil.config import DataConfig
+from fscil.core.config import DataConfig
+from fscil.core.errors import InputError
 from fscil.data.cache import cache_folder
 from fscil.data.dataset import Dataset, ImageSet
-from fscil.errors import InputError
 
 if TYPE_CHECKING:  # torchvision takes seconds to import, and most runs do not need it
     from torchvision.datasets import CIFAR100

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fscil.config import DataConfig
+from fscil.core.config import DataConfig
 from fscil.data.dataset import Dataset, ImageSet, split_rows
 
 

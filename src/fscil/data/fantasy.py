@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 
 Transform = tuple[int, int]  # (quarter turns, channel shifts)
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageOps
 
-from fscil.config import DataConfig
+from fscil.core.config import DataConfig
+from fscil.core.errors import InputError
 from fscil.data.dataset import Dataset, ImageSet, split_rows
-from fscil.errors import InputError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
 # Only these decoders may look at a file, whatever its suffix says: some of Pillow's others start programs.

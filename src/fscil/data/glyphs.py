@@ -19,9 +19,9 @@ import torch.nn.functional as F
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
+from fscil.core.storage import write_atomic
 from fscil.data.cache import cache_folder
 from fscil.data.dataset import Dataset, ImageSet
-from fscil.storage import write_atomic
 
 # Chosen so that no two look alike in all fonts (checked by a test), then shuffled once, so that base and
 # novel classes are drawn from the same mix of scripts. The order is the benchmark's class order.

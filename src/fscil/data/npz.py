@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fscil.config import DataConfig
+from fscil.core.config import DataConfig
+from fscil.core.errors import InputError
 from fscil.data.dataset import Dataset, ImageSet, check
-from fscil.errors import InputError
 
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels", "class_names")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-from fscil.config import DataConfig
+from fscil.core.config import DataConfig
+from fscil.core.errors import InputError, nearest
 from fscil.data import cifar100, digits, folder, glyphs, npz
 from fscil.data.benchmark import Benchmark
 from fscil.data.dataset import Dataset
-from fscil.errors import InputError, nearest
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from importlib import resources
 
 import numpy as np
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 
 Draw = Mapping[str, Sequence[str]]  # class name -> names of its shots
 

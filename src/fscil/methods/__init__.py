@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fscil.config import build
-from fscil.errors import InputError, nearest
+from fscil.core.config import build
+from fscil.core.errors import InputError, nearest
 from fscil.methods.alice import ALICE
 from fscil.methods.base import Method
 from fscil.methods.c_fscil import CFSCIL

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fscil.core.errors import InputError
 from fscil.data.session import Session, View
-from fscil.errors import InputError
 from fscil.methods.attention import PrototypeAttention
 from fscil.methods.base import Method, class_means, features
 from fscil.methods.episodes import halving

@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.optim import SGD, AdamW, Optimizer
 
+from fscil.core.errors import InputError
 from fscil.data.session import Session, View
-from fscil.errors import InputError
 from fscil.methods.base import Method, features, mean_features
 from fscil.methods.episodes import ClassRows
 from fscil.objectives.c_fscil import episode_losses, squashed_cosines

@@ -13,10 +13,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fscil.backbones.extract import extract
+from fscil.core.errors import InputError
 from fscil.data.fantasy import transformed
 from fscil.data.session import Session
-from fscil.errors import InputError
-from fscil.features import extract
 from fscil.methods.attended import AttendedPrototypes
 from fscil.methods.base import features
 from fscil.methods.episodes import ClassRows, some_classes

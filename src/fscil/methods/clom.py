@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fscil.backbones import CosineHead
+from fscil.core.errors import InputError
 from fscil.data.session import Session, View
-from fscil.errors import InputError
 from fscil.methods.base import Method, class_means, features
 from fscil.methods.seeded import seeded
 from fscil.objectives.clom import ExtraBranch

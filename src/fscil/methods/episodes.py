@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 
 
 class ClassRows:

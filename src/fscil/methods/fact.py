@@ -12,9 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fscil.core.errors import InputError
 from fscil.data.augment import symmetric_beta
 from fscil.data.session import Session, View
-from fscil.errors import InputError
 from fscil.methods.base import Method, class_means, features
 from fscil.objectives.fact import mixture_losses
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from fscil.backbones.extract import extract
+from fscil.core.errors import InputError
 from fscil.data.fantasy import Transform, transformed
 from fscil.data.session import View
-from fscil.errors import InputError
-from fscil.features import extract
 
 
 class FantasyViews:

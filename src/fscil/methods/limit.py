@@ -13,8 +13,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fscil.core.errors import InputError
 from fscil.data.session import Session, View
-from fscil.errors import InputError
 from fscil.methods.attended import AttendedPrototypes
 from fscil.methods.base import features
 from fscil.methods.episodes import ClassRows, some_classes

@@ -18,8 +18,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fscil.backbones.etf import DIM, EtfHead, Neck, simplex_frame
+from fscil.core.errors import InputError
 from fscil.data.session import Session, View
-from fscil.errors import InputError
 from fscil.methods.base import Method, features, mean_features
 from fscil.objectives.dot_regression import WEIGHT
 

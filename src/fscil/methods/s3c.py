@@ -14,9 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fscil.core.errors import InputError
 from fscil.data.fantasy import FANTASIES
 from fscil.data.session import Session, View
-from fscil.errors import InputError
 from fscil.methods.base import Method, features, mean_features
 from fscil.methods.fantasy_views import FantasyViews
 from fscil.objectives.s3c import TokenAttention, cosine_logits, stochastic_weights

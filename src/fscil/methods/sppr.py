@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fscil.core.errors import InputError
 from fscil.data.session import Session, View
-from fscil.errors import InputError
 from fscil.methods.base import Method, features, mean_features
 from fscil.methods.episodes import ClassRows, some_classes
 from fscil.methods.seeded import seeded

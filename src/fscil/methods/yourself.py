@@ -16,8 +16,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fscil.core.errors import InputError
 from fscil.data.session import Session, View
-from fscil.errors import InputError
 from fscil.methods.base import Method, class_means, features
 from fscil.methods.gaussians import ClassGaussians
 from fscil.methods.rectifier import Rectifier

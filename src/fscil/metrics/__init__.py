@@ -38,7 +38,6 @@ from fscil.metrics.forgetting import (
     relative_drop,
     relative_drop_per_task,
 )
-from fscil.metrics.reading import ReadingNote, parse_matrix, read_matrix
 from fscil.metrics.summary import Summary, summary
 
 if TYPE_CHECKING:
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 __all__ = [
     "AtZero",
     "IncrementalAccuracy",
-    "ReadingNote",
     "Summary",
     "aacc",
     "aacc_drop",
@@ -70,10 +68,8 @@ __all__ = [
     "max_forgetting_per_task",
     "novel_acc",
     "novel_acc_per_session",
-    "parse_matrix",
     "performance_drop",
     "performance_drop_per_task",
-    "read_matrix",
     "relative_drop",
     "relative_drop_per_task",
     "summary",

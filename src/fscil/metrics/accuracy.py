@@ -9,8 +9,8 @@ from statistics import fmean
 
 import numpy as np
 
-from fscil.errors import InputError
-from fscil.matrix import AccuracyMatrix
+from fscil.core.errors import InputError
+from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics.averages import mean_defined
 
 

@@ -21,8 +21,8 @@ from typing import Literal
 
 import numpy as np
 
-from fscil.errors import InputError
-from fscil.matrix import AccuracyMatrix
+from fscil.core.errors import InputError
+from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics.accuracy import base_acc_per_session, novel_acc_per_session
 from fscil.metrics.averages import mean_defined
 

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 
 BINS = 15  # as in Guo et al., On Calibration of Modern Neural Networks, ICML 2017
 Equal = Literal["mass", "width"]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fscil.matrix import AccuracyMatrix
+from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics.accuracy import aacc_per_session
 from fscil.metrics.averages import mean_defined
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from fscil.errors import InputError
-from fscil.matrix import AccuracyMatrix
+from fscil.core.errors import InputError
+from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics.balance import grid_steps
 from fscil.metrics.summary import Summary, summary
 

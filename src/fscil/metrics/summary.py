@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from fscil.matrix import AccuracyMatrix
+from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics import accuracy, balance, forgetting
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from fscil.config import TrainConfig, build
-from fscil.errors import InputError, nearest
+from fscil.core.config import TrainConfig, build
+from fscil.core.errors import InputError, nearest
 from fscil.objectives.alice import ALICE
 from fscil.objectives.base import Objective, Setting
 from fscil.objectives.c_fscil import CFscil

@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fscil.core.errors import InputError
 from fscil.data.augment import Mixed, symmetric_beta
-from fscil.errors import InputError
 from fscil.objectives.base import Objective, Setting
 from fscil.objectives.cross_entropy import mixed_cross_entropy
 

@@ -15,8 +15,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fscil.backbones import CosineHead
+from fscil.core.errors import InputError
 from fscil.data.augment import Mixed
-from fscil.errors import InputError
 from fscil.objectives.base import Objective, Setting
 from fscil.objectives.margins import margin_cross_entropy, related_margins
 

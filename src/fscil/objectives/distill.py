@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 
 KINDS = ("hard", "soft", "zscore")
 

@@ -15,10 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fscil.backbones import CosineHead
+from fscil.core.errors import InputError
 from fscil.data.augment import Mixed
 from fscil.data.colours import recolour
 from fscil.data.fantasy import expand, fantasies, select
-from fscil.errors import InputError
 from fscil.objectives.base import Objective, Setting
 from fscil.objectives.contrast import LabelledQueue, contrast
 from fscil.objectives.cross_entropy import mixed_cross_entropy

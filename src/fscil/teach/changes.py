@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.teach.pictures import Picture
 from fscil.teach.records import Skipped
 from fscil.teach.store import UNDO_DEPTH, Store, Transaction

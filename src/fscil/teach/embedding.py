@@ -21,8 +21,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fscil.core.errors import InputError
 from fscil.data.session import Session, View
-from fscil.errors import InputError
 from fscil.methods.rectifier import Rectifier
 from fscil.methods.whitening import within_class_whitening
 from fscil.methods.yourself import YourSelf

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fscil.errors import InputError, nearest
+from fscil.core.errors import InputError, nearest
 from fscil.teach.knowledge import Space
 
 if TYPE_CHECKING:  # torch takes seconds to import; listing a project does not need it
@@ -83,7 +83,7 @@ class TorchEncoder(Encoder):
     def features(self, pixels: Sequence[np.ndarray]) -> np.ndarray:
         import torch
 
-        from fscil.features import extract
+        from fscil.backbones.extract import extract
 
         if not len(pixels):
             return np.empty((0, *self.shape), dtype=np.float32)
@@ -191,7 +191,7 @@ def _package(name: str) -> tuple[Reference, Encoder]:
 
 
 def _checkpoint(path: Path, state: Path | None) -> tuple[Reference, Encoder]:
-    from fscil.storage import write_atomic
+    from fscil.core.storage import write_atomic
     from fscil.teach.embedding import save
     from fscil.teach.statistics import embedding_of
     from fscil.training.checkpoint import load_classifier

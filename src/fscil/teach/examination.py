@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fscil.errors import InputError
-from fscil.matrix import AccuracyMatrix
+from fscil.core.errors import InputError
+from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics import summary
 from fscil.teach import files
 from fscil.teach.knowledge import Knowledge

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.teach import changes, encoders, pictures
 from fscil.teach.limits import MAX_IMAGES_AT_ONCE, class_name
 from fscil.teach.pictures import Picture, Refused, Source

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 
 MAX_FILE_BYTES = 20_000_000
 MAX_PIXELS = 40_000_000  # checked before a picture is decoded

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import fscil
-from fscil.errors import InputError
-from fscil.storage import write_atomic
+from fscil.core.errors import InputError
+from fscil.core.storage import write_atomic
 from fscil.teach import pictures
 from fscil.teach.encoders import Encoder, Reference
 from fscil.teach.knowledge import Knowledge

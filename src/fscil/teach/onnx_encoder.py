@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.teach.encoders import BATCH, Encoder, Reference
 from fscil.teach.knowledge import Space
 

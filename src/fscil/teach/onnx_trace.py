@@ -18,7 +18,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.teach.encoders import Reference, TorchEncoder, load
 
 OPSET = 20

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageOps
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.teach.limits import MAX_FILE_BYTES, MAX_PIXELS
 
 # Only these decoders see a file: some of Pillow's others start programs.

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.teach import calibration, encoders
 from fscil.teach.encoders import Encoder
 from fscil.teach.knowledge import ClassMemory, Knowledge

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.teach import calibration
 from fscil.teach.calibration import Calibration
 from fscil.teach.knowledge import ClassMemory, Knowledge

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fscil.config import DataConfig, build
+from fscil.backbones.extract import extract
+from fscil.core.config import DataConfig, build
+from fscil.core.errors import InputError
 from fscil.data import load_benchmark
-from fscil.errors import InputError
-from fscil.features import extract
 from fscil.teach import embedding as embeddings
 from fscil.teach.calibration import fit as fit_calibration
 from fscil.teach.embedding import Embedding

@@ -17,8 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from fscil.errors import InputError
-from fscil.storage import write_atomic
+from fscil.core.errors import InputError
+from fscil.core.storage import write_atomic
 from fscil.teach import schema
 from fscil.teach.pictures import SUFFIXES, Picture, PictureError
 

@@ -18,8 +18,8 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from fscil.backbones import Backbone, ViT
-from fscil.config import BackboneConfig
-from fscil.errors import InputError, nearest
+from fscil.core.config import BackboneConfig
+from fscil.core.errors import InputError, nearest
 from fscil.teach.embedding import Embedding
 from fscil.teach.encoders import TIMM, Reference, TorchEncoder, middle_blocks
 

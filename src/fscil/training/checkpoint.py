@@ -18,9 +18,9 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from fscil.backbones import Backbone, CosineHead, build_backbone, build_head
-from fscil.config import BackboneConfig, TrainConfig, build
-from fscil.errors import InputError
-from fscil.storage import write_atomic
+from fscil.core.config import BackboneConfig, TrainConfig, build
+from fscil.core.errors import InputError
+from fscil.core.storage import write_atomic
 
 
 class Classifier(nn.Module):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from fscil.config import TrainConfig
+from fscil.core.config import TrainConfig
 from fscil.data.augment import Mixed
 from fscil.objectives import Objective, distillation
 from fscil.training.checkpoint import Classifier

@@ -18,12 +18,12 @@ import torch
 from lightning.fabric import Fabric
 from torch import Tensor, nn
 
-from fscil.config import Config, TrainConfig, build, to_dict
+from fscil.core.config import Config, TrainConfig, build, to_dict
+from fscil.core.errors import InputError
+from fscil.core.hardware import make_fabric, peak_memory_mb
 from fscil.data.augment import Augment
 from fscil.data.batches import Batches
 from fscil.data.session import Session
-from fscil.errors import InputError
-from fscil.hardware import make_fabric, peak_memory_mb
 from fscil.objectives import Setting, build_objective
 from fscil.training.checkpoint import (
     Checkpoint,

@@ -12,7 +12,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 import fscil
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.web.guard import Guard, Rules
 from fscil.web.pages import Page, load_pages
 from fscil.web.reading import reading_routes

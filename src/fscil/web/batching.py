@@ -11,7 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 
 LARGEST = 32  # images in one run of the encoder
 LONGEST = 512  # images that may wait

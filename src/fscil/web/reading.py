@@ -14,7 +14,7 @@ from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.teach.limits import MAX_NAME
 from fscil.web import schemas
 from fscil.web.guard import MEGABYTE

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 
 if TYPE_CHECKING:
     from fscil.teach import Learner

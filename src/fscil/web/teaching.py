@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form
 
-from fscil.errors import InputError
+from fscil.core.errors import InputError
 from fscil.teach.limits import MAX_NAME
 from fscil.web import schemas
 from fscil.web.reading import FAILURES

@@ -8,8 +8,8 @@ from typing import Annotated
 from fastapi import File, UploadFile
 from PIL import Image, ImageOps
 
+from fscil.core.errors import InputError
 from fscil.data.folder import to_rgb
-from fscil.errors import InputError
 from fscil.teach.limits import MAX_FILE_BYTES
 from fscil.teach.pictures import PictureError, open_checked
 from fscil.web.guard import MEGABYTE

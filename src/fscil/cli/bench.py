@@ -1,0 +1,87 @@
+"""`fscil bench`: every method on every draw, and one page that compares them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fscil.core.errors import InputError
+
+
+def bench(
+    methods: Annotated[str, typer.Option("--methods", help="all, or comma-separated names; see `fscil methods`.")] = (
+        "all"
+    ),
+    data: Annotated[
+        str, typer.Option("--data", help="The data set; see `fscil datasets` (default: the recipe's, or glyphs).")
+    ] = "",
+    seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of shot draws.")] = 3,
+    engine: Annotated[str, typer.Option("--engine", help="local: here, one by one; ray: on a cluster.")] = "local",
+    out: Annotated[Path | None, typer.Option("--out", help="Output folder (default: runs/bench-RECIPE).")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue or extend what is in the output folder.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Train and measure everything again.")] = False,
+    device: Annotated[str | None, typer.Option("--device", help="auto, cpu, cuda or mps.")] = None,
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", help="Override a key in every recipe: --set train.epochs=10.")
+    ] = None,
+    same_backbone: Annotated[
+        bool,
+        typer.Option(
+            "--same-backbone/--own-training",
+            help="All methods on the default recipe's network, or each on that of its own recipe.",
+        ),
+    ] = False,
+    recipe: Annotated[
+        str, typer.Option("--recipe", help="Recipe of methods without one of their own (default: the data set's).")
+    ] = "",
+    checkpoint: Annotated[
+        list[Path] | None,
+        typer.Option("--checkpoint", help="A trained network to take where a recipe asks for its training; repeat."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> None:
+    """The grid of methods and draws: OUT/bench.html, bench.md and bench.json."""
+    # Imported here: torch takes seconds to load, and `fscil --help` should not wait for it.
+    from fscil.core.hardware import pick_device
+    from fscil.core.progress import Reporter
+    from fscil.core.storage import claim_folder, write_json, write_text
+    from fscil.experiments import bench as benches
+
+    name = Path(recipe).stem or data or "glyphs"
+    folder = out or Path("runs") / f"bench-{name}{'-same-backbone' if same_backbone else ''}"
+    request = benches.Request(
+        data=data,
+        methods=methods,
+        draws=seeds,
+        recipe=recipe,
+        same_backbone=same_backbone,
+        checkpoints=tuple(checkpoint or ()),
+        overrides=(*(overrides or ()), *([f"accelerator={device}"] if device else ())),
+        out=folder.resolve() if engine == "ray" else folder,  # workers have another working directory
+    )
+    if engine not in benches.ENGINES:
+        raise InputError(f"There is no engine '{engine}'; choose {' or '.join(benches.ENGINES)}.")
+    plan = benches.make_plan(request)
+    pick_device(plan.default.accelerator)
+    claim_folder(folder, force=force, resume=resume)
+    failures = benches.run_plan(plan, engine, Reporter(), fresh=force)
+    found = benches.assemble(plan, failures)
+    document = benches.to_json(found)
+    write_json(folder / "bench.json", document)
+    write_text(folder / "bench.md", benches.bench_markdown(found))
+    write_text(folder / "bench.html", benches.bench_html(found))
+    if as_json:
+        typer.echo(json.dumps(document, indent=2, allow_nan=False))
+    else:
+        typer.echo(benches.bench_text(found) + "\n")
+        typer.echo(f"Comparison: {(folder / 'bench.html').resolve()}")
+    crashed = {method: failure for (_, method), failure in failures.items() if not failure.input}
+    if crashed:
+        for method, failure in crashed.items():
+            typer.echo(f"fscil: {method} failed: {failure.sentence}", err=True)
+        raise typer.Exit(1)
+    if not request.everything and found.left_out:
+        raise InputError(" ".join(found.left_out.values()))

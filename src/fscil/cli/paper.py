@@ -1,0 +1,160 @@
+"""`fscil paper`: the published tables and figures, with a user's runs beside them, and the audit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fscil.core.errors import InputError
+from fscil.core.storage import write_text
+
+app = typer.Typer(help="The published tables, their figures and their audit.", no_args_is_help=True)
+
+TablesArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[TABLE]...", help="Which tables; none: list them.")
+]
+FiguresArgument = Annotated[
+    list[str] | None, typer.Argument(metavar="[FIGURE]...", help="Which figures; none: all that fit.")
+]
+WithOption = Annotated[
+    list[Path] | None,
+    typer.Option("--with", metavar="RESULT...", help="Your result.json files, or folders that hold some."),
+]
+AnyDatasetOption = Annotated[
+    bool, typer.Option("--any-dataset", help="Accept runs measured on another data set (same class plan).")
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite existing files.")]
+
+
+@app.command()
+def audit(
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Write the audit as a Markdown page.")] = None,
+    force: ForceOption = False,
+) -> None:
+    """Recompute every published mean and gAcc, and list what cannot be right."""
+    # Imported here, as below: `fscil --help` should not wait for numpy.
+    from fscil.pages.paper.audit import audit_page
+    from fscil.pages.paper.audit_prose import terminal_text
+    from fscil.paper.audit import audit as recompute
+
+    found = recompute()
+    if out is not None:
+        _write(out, audit_page(found), force)
+        typer.echo(f"Audit: {out}", err=as_json)
+    if as_json:
+        typer.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False, allow_nan=False))
+    elif out is None:
+        typer.echo(terminal_text(found))
+
+
+@app.command()
+def tables(
+    names: TablesArgument = None,
+    form: Annotated[str, typer.Option("--format", help="markdown, latex, csv or json.")] = "markdown",
+    runs: WithOption = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Write into this folder, one file per table.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All tables.")] = False,
+    any_dataset: AnyDatasetOption = False,
+    force: ForceOption = False,
+) -> None:
+    """Print published tables as Markdown, LaTeX, CSV or JSON, with your own runs as marked rows."""
+    from fscil.pages.paper.tables import FORMATS, SUFFIXES, lay_out, render
+    from fscil.paper import printed as catalogue
+    from fscil.paper.runs import as_series, load_runs
+
+    chosen, paths = _split(names, runs)
+    if form not in FORMATS:
+        raise InputError(f"There is no format '{form}'; choose one of {', '.join(FORMATS)}.")
+    if every:
+        chosen = list(catalogue.tables())
+    if not chosen:
+        titles = {name: f"{table.source}: {table.title}" for name, table in catalogue.tables().items()}
+        _list_names(titles, form == "json")
+        return
+    series = as_series(load_runs(paths))
+    texts = {name: render(lay_out(catalogue.table(name), series, any_dataset=any_dataset), form) for name in chosen}
+    if out is None:
+        typer.echo("\n".join(texts.values()), nl=False)
+        return
+    _refuse_existing([out / f"{name}{SUFFIXES[form]}" for name in texts], force)
+    for name, text in texts.items():
+        path = out / f"{name}{SUFFIXES[form]}"
+        write_text(path, text)
+        typer.echo(str(path))
+
+
+@app.command()
+def figures(
+    names: FiguresArgument = None,
+    out: Annotated[Path, typer.Option("--out", help="Write into this folder.")] = Path("figures"),
+    form: Annotated[str, typer.Option("--format", help="png, svg, pdf, several with commas, or all.")] = "all",
+    runs: WithOption = None,
+    vary: Annotated[str | None, typer.Option("--vary", help="The setting on the x axis of 'sensitivity'.")] = None,
+    any_dataset: AnyDatasetOption = False,
+    listing: Annotated[bool, typer.Option("--list", help="List the figures and stop.")] = False,
+    force: ForceOption = False,
+) -> None:
+    """Draw the paper's figures as far as its numbers allow, with your own runs if given."""
+    from fscil.pages.paper.figures.canvas import save_figure
+    from fscil.pages.paper.figures.registry import FIGURES, Request, draw, drawable
+    from fscil.paper.runs import load_runs
+
+    if listing:
+        _list_names({name: drawing.title for name, drawing in FIGURES.items()}, False)
+        return
+    chosen, paths = _split(names, runs)
+    formats = _image_formats(form)
+    request = Request(tuple(load_runs(paths)), any_dataset, vary)
+    if vary is not None and not request.runs:
+        raise InputError("--vary names a setting of your runs; give them with --with.")
+    drawn = {name: draw(name, request) for name in chosen or drawable(request)}
+    _refuse_existing([out / f"{name}.{suffix}" for name in drawn for suffix in formats], force)
+    for name, figure in drawn.items():
+        for path in save_figure(figure, out / name, formats):
+            typer.echo(str(path))
+
+
+def _split(arguments: list[str] | None, runs: list[Path] | None) -> tuple[list[str], list[Path]]:
+    """Names, and result paths: a shell expands `--with runs/*.json` to one option and many arguments."""
+    names, paths = [], list(runs or [])
+    for argument in arguments or []:
+        if paths and ("/" in argument or argument.endswith(".json") or Path(argument).exists()):
+            paths.append(Path(argument))
+        else:
+            names.append(argument)
+    return names, paths
+
+
+def _image_formats(form: str) -> Any:
+    from fscil.pages.paper.figures.canvas import IMAGE_FORMATS
+
+    wanted = IMAGE_FORMATS if form == "all" else tuple(part.strip() for part in form.split(","))
+    for part in wanted:
+        if part not in IMAGE_FORMATS:
+            raise InputError(f"There is no format '{part}'; choose from {', '.join(IMAGE_FORMATS)}, or all.")
+    return wanted
+
+
+def _list_names(titles: dict[str, str], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(titles, indent=2, ensure_ascii=False))
+        return
+    width = max(map(len, titles))
+    for name, title in titles.items():
+        typer.echo(f"{name.ljust(width)}  {title}")
+
+
+def _refuse_existing(paths: list[Path], force: bool) -> None:
+    """All of them first, so that a refusal leaves nothing half-written."""
+    for path in paths:
+        if path.exists() and not force:
+            raise InputError(f"{path} already exists; add --force to overwrite it, or choose another --out.")
+
+
+def _write(path: Path, text: str, force: bool) -> None:
+    _refuse_existing([path], force)
+    write_text(path, text)

@@ -1,0 +1,322 @@
+"""`fscil teach ...`, `predict`, `doctor`, `export` and `serve`: a project of one's own classes."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fscil.core.errors import InputError
+
+if TYPE_CHECKING:
+    from fscil.teach import Learned, Learner, Prediction
+
+app = typer.Typer(help="Your own classes from a few images each: init, add, list, undo ...", no_args_is_help=True)
+
+ProjectArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The project's folder.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+
+
+@app.command()
+def init(
+    project: ProjectArgument,
+    encoder: Annotated[
+        str, typer.Option("--encoder", help="glyphs, a checkpoint of `fscil train`, or timm:NAME[@FILE.safetensors].")
+    ] = "glyphs",
+    features_only: Annotated[
+        bool, typer.Option("--features-only", help="Keep no images, only what the encoder saw in them.")
+    ] = False,
+    model: Annotated[
+        Path | None, typer.Option("--from", help="A model of `fscil export`: go on where it was exported.")
+    ] = None,
+) -> None:
+    """Make a project in a new folder."""
+    from fscil.teach import Learner, import_onnx
+
+    if model is not None:
+        with import_onnx(model, project) as learner:
+            typer.echo(f"Made {project} from {model}: {len(learner.classes())} classes.")
+    else:
+        with Learner.create(project, encoder, keep_images=not features_only) as learner:
+            kept = "images and features" if learner.keeps_images else "features only"
+            typer.echo(f"Made {project} (encoder {learner.encoder_name}, keeps {kept}).")
+            if learner.note:
+                typer.echo(f"Note: {learner.note}")
+    typer.echo(f"Next: fscil teach add {project} NAME IMAGES...")
+
+
+@app.command()
+def add(
+    project: ProjectArgument,
+    name: Annotated[str | None, typer.Argument(metavar="CLASS", help="Name of the class, new or known.")] = None,
+    images: Annotated[list[str] | None, typer.Argument(help="Files, folders or patterns such as 'cats/*.jpg'.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--from", help="Instead: a folder with a folder of images per class.")
+    ] = None,
+) -> None:
+    """Learn a class from a few images; new ones join a class that is known."""
+    from fscil.teach import files
+
+    if folder is not None:
+        if name is not None:
+            raise InputError("Give a class and its images, or --from a folder of class folders; not both.")
+        batches = [(sub.name, files.images_in(sub, deep=True)) for sub in files.class_folders(folder.expanduser())]
+    elif name is None or not images:
+        raise InputError("Give the class and its images: fscil teach add DIR CLASS IMAGES...")
+    else:
+        batches = [(name, files.expand(images))]
+    with _open(project) as learner:
+        results = [learner.learn(class_name, found) for class_name, found in batches]
+    for result in results:
+        _say_learned(result)
+    if not any(result.added for result in results):
+        raise InputError("Nothing was learned: no usable new image was given.")
+    typer.echo(f"Next: fscil predict {project} IMAGES...   (to take it back: fscil teach undo {project})")
+
+
+@app.command()
+def remove(
+    project: ProjectArgument,
+    name: Annotated[str, typer.Argument(metavar="CLASS")],
+    image: Annotated[
+        str | None, typer.Option("--image", help="Only this image: its file name or the start of its id.")
+    ] = None,
+) -> None:
+    """Forget a class, or one image of it."""
+    with _open(project) as learner:
+        if image is None:
+            learner.forget(name)
+            typer.echo(f"Forgot '{name}'.")
+        else:
+            found = [i for i in learner.images(name) if i.id.startswith(image) or image in (i.file, Path(i.file).name)]
+            if len(found) != 1:
+                raise InputError(
+                    f"'{image}' names {len(found)} images of '{name}'; see `fscil teach list {project} '{name}'`."
+                )
+            learner.remove_image(found[0].id)
+            typer.echo(f"Removed {found[0].file} from '{name}'.")
+    typer.echo(f"To take it back: fscil teach undo {project}")
+
+
+@app.command()
+def rename(project: ProjectArgument, old: str, new: str) -> None:
+    """Give a class another name. Nothing is learned again."""
+    with _open(project) as learner:
+        learner.rename(old, new)
+    typer.echo(f"'{old}' is now '{new}'.")
+
+
+@app.command()
+def undo(project: ProjectArgument) -> None:
+    """Take the last change back."""
+    with _open(project) as learner:
+        typer.echo(f"Undone: {learner.undo()}.")
+
+
+@app.command("list")
+def list_classes(
+    project: ProjectArgument,
+    name: Annotated[str | None, typer.Argument(metavar="[CLASS]", help="Show the images of this class.")] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The classes, or the images of one."""
+    with _open(project, readonly=True) as learner:
+        rows: list[Any] = list(learner.classes() if name is None else learner.images(name))
+        encoder = learner.encoder_name
+    if as_json:
+        _print_json([dataclasses.asdict(row) for row in rows])
+    elif name is not None:
+        _columns([("id", "file", "added"), *[(row.id[:12], row.file, row.added) for row in rows]])
+    elif not rows:
+        typer.echo(f"{project} knows no class yet. Next: fscil teach add {project} NAME IMAGES...")
+    else:
+        _columns([("class", "images", "since"), *[(row.name, str(row.images), row.created) for row in rows]])
+        total = sum(row.images for row in rows)
+        typer.echo(f"{len(rows)} classes, {total} images, encoder {encoder}.")
+
+
+@app.command()
+def history(project: ProjectArgument, as_json: JsonOption = False) -> None:
+    """All changes, oldest first."""
+    with _open(project, readonly=True) as learner:
+        changes = learner.history()
+    if as_json:
+        _print_json([dataclasses.asdict(change) for change in changes])
+        return
+    for change in changes:
+        typer.echo(f"{change.number:>4}  {change.when}  {change.what}{'  (undone)' if change.undone else ''}")
+
+
+@app.command()
+def threshold(
+    project: ProjectArgument,
+    value: Annotated[str | None, typer.Argument(help="A similarity from -1 to 1, or auto.")] = None,
+) -> None:
+    """Show or set the similarity below which the answer is 'unknown'."""
+    with _open(project, readonly=value is None) as learner:
+        if value is not None:
+            learner.set_threshold(None if value == "auto" else _number(value))
+        typer.echo(f"{learner.threshold():.3f}")
+
+
+def predict(
+    project: ProjectArgument,
+    images: Annotated[list[str], typer.Argument(help="Files, folders or patterns.")],
+    top: Annotated[int, typer.Option("--top", min=1, help="Answers per image.")] = 5,
+    as_json: JsonOption = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print a table for spreadsheets on stdout.")] = False,
+) -> None:
+    """Say what images show: the class, how sure it is, or 'unknown' when nothing fits."""
+    from fscil.teach import files
+
+    if as_json and as_csv:
+        raise InputError("Choose one of --json and --csv.")
+    found = files.expand(images)
+    with _open(project, readonly=True) as learner:
+        answers = learner.predict(found, top)
+    unreadable = [answer for answer in answers if answer.error]
+    if as_json:
+        _print_json([_as_document(answer) for answer in answers])
+    elif as_csv:
+        _write_csv(answers, top)
+    else:
+        _say_answers([answer for answer in answers if not answer.error])
+    for answer in unreadable:
+        typer.echo(f"skipped {answer.file}: {answer.error}", err=True)
+    if len(unreadable) == len(answers):
+        raise InputError("None of the images could be read.")
+
+
+def doctor(
+    project: ProjectArgument,
+    test: Annotated[
+        Path | None, typer.Option("--test", help="A folder with a folder of test images per class.")
+    ] = None,
+    base: Annotated[
+        int | None, typer.Option("--base", help="With --test: so many classes, those taught first, count as base.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Examine the images: too few, contradictory, doubled, confusable; what accuracy to expect; what to do."""
+    from fscil.teach.wording import diagnosis_text
+
+    with _open(project, readonly=True) as learner:
+        diagnosis = learner.doctor(test, base)
+    if as_json:
+        _print_json(dataclasses.asdict(diagnosis))
+    else:
+        typer.echo(diagnosis_text(diagnosis))
+
+
+def export(
+    project: ProjectArgument,
+    model: Annotated[Path, typer.Argument(help="The file to write, such as model.onnx.")],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+) -> None:
+    """Write the project as one ONNX model, checked against the project on its own images."""
+    if model.exists() and not force:
+        raise InputError(f"{model} already exists; add --force to overwrite it.")
+    with _open(project, readonly=True) as learner:
+        report = learner.export(model)
+    typer.echo(f"Wrote {model}: {report.classes} classes, {report.bytes / 1e6:.1f} MB.")
+    typer.echo(
+        f"Checked on {report.checked} images: confidences differ from the project's by at most "
+        f"{report.largest_difference:.1e} ({report.difference_any_size:.1e} when the model scales the images itself)."
+    )
+    typer.echo("Next: run it without this package, see examples/onnx_predict.py; or `fscil teach init DIR --from` it.")
+
+
+def serve(
+    project: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="The project's folder.")] = None,
+    host: Annotated[str, typer.Option("--host", help="Another address than this machine's own needs --token.")] = (
+        "127.0.0.1"
+    ),
+    port: Annotated[int, typer.Option("--port", min=0, max=65535)] = 8000,
+    token: Annotated[str | None, typer.Option("--token", help="What visitors must know.")] = None,
+    demo: Annotated[bool, typer.Option("--demo", help="A temporary project to play with.")] = False,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+) -> None:
+    """The page: teach and try in a browser, on this machine."""
+    if project is None and not demo:
+        raise InputError("Give a project's folder, or --demo for a temporary one.")
+    if project is not None and demo:
+        raise InputError("Give a project's folder or --demo, not both.")
+    from fscil.web.serve import serve as run
+
+    run(project, host, port, token, demo, open_browser)
+
+
+def _open(project: Path, readonly: bool = False) -> Learner:
+    from fscil.teach import Learner
+
+    learner = Learner.open(project, readonly=readonly)
+    learner.settle_threads()
+    return learner
+
+
+def _say_learned(result: Learned) -> None:
+    if result.added:
+        images = f"{result.added} image{'s' if result.added > 1 else ''}"
+        typer.echo(f"Learned '{result.name}' from {images} in {result.seconds:.2f} s.")
+    for skipped in result.skipped:
+        typer.echo(f"  skipped {skipped.file}: {skipped.reason}", err=True)
+    if result.rivals:
+        rivals = ", ".join(f"'{rival.name}' ({rival.similarity:.2f})" for rival in result.rivals)
+        typer.echo(f"  nearest classes: {rivals}")
+
+
+def _say_answers(answers: list[Prediction]) -> None:
+    if not answers:
+        return
+    rows = []
+    for answer in answers:
+        others = "  ".join(f"{guess.label} {guess.confidence:.0%}" for guess in answer.top[1:3])
+        rows.append((answer.file, answer.label, f"{answer.confidence:.0%}", others))
+    _columns([("image", "answer", "sure", "then"), *rows])
+
+
+def _as_document(answer: Prediction) -> dict[str, Any]:
+    document = {
+        "file": answer.file,
+        "label": answer.label,
+        "confidence": round(answer.confidence, 6),
+        "top": [{"label": guess.label, "confidence": round(guess.confidence, 6)} for guess in answer.top],
+    }
+    return {**document, "error": answer.error} if answer.error else document
+
+
+def _write_csv(answers: list[Prediction], top: int) -> None:
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    ranks = range(1, 1 + max((len(answer.top) for answer in answers), default=0))
+    writer.writerow(
+        ["file", "label", "confidence", *[f"{kind}{at}" for at in ranks for kind in ("label", "confidence")]]
+    )
+    for answer in answers:
+        guesses = [cell for guess in answer.top for cell in (guess.label, f"{guess.confidence:.6f}")]
+        writer.writerow([answer.file, answer.label, f"{answer.confidence:.6f}", *guesses])
+
+
+def _columns(rows: list[tuple[str, ...]]) -> None:
+    """Columns as wide as their longest cell; wide characters count for two."""
+    from rich.cells import cell_len
+
+    widths = [max(cell_len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        padded = [cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
+        typer.echo("  ".join(padded).rstrip())
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError(f"'{text}' is no number; give a similarity from -1 to 1, or auto.") from None
+
+
+def _print_json(document: Any) -> None:
+    typer.echo(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False))

@@ -1,0 +1,1 @@
+"""What everything else stands on: errors, files, settings, the accuracy matrix, progress, hardware, colours."""

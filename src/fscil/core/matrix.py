@@ -1,0 +1,85 @@
+"""The accuracy matrix: the waist between what runs (left) and what measures (right).
+
+`values[i, j]` is the accuracy, in percent, on the classes of session j after learning session i.
+The matrix is lower triangular; the upper triangle (classes not yet learned) is NaN.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fscil.core.errors import InputError
+
+
+@dataclass(frozen=True)
+class AccuracyMatrix:
+    """Per-session accuracies with the class and test-image counts they were measured on."""
+
+    values: np.ndarray  # (T, T) percent, NaN above the diagonal
+    classes: tuple[int, ...]  # classes per session, base first
+    test_counts: tuple[int, ...] = field(default=())  # test images per session; () when unknown
+
+    def __post_init__(self) -> None:
+        values = np.array(self.values, dtype=np.float64)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "classes", tuple(int(c) for c in self.classes))
+        object.__setattr__(self, "test_counts", tuple(int(c) for c in self.test_counts))
+        if values.ndim != 2 or values.shape[0] != values.shape[1] or not values.size:
+            raise InputError(
+                f"An accuracy matrix must be square, one row and column per session; got shape {values.shape}."
+            )
+        sessions = len(values)
+        if len(self.classes) != sessions:
+            raise InputError(
+                f"The matrix has {sessions} sessions but {len(self.classes)} class counts were given; "
+                f"give one count per session, base first."
+            )
+        if min(self.classes) < 1:
+            raise InputError(f"Class counts must be positive; got {list(self.classes)}.")
+        if self.test_counts and len(self.test_counts) != sessions:
+            raise InputError(f"The matrix has {sessions} sessions but {len(self.test_counts)} test counts were given.")
+        for i in range(sessions):
+            for j in range(sessions):
+                self._check_cell(i, j, values[i, j])
+        values.setflags(write=False)
+
+    @staticmethod
+    def _check_cell(i: int, j: int, value: float) -> None:
+        where = f"row {i + 1}, column {j + 1}"
+        if j > i:
+            if not np.isnan(value):
+                raise InputError(
+                    f"The matrix has a value above the diagonal ({where}): session {j + 1} is not learned yet there; "
+                    f"leave it blank."
+                )
+        elif np.isnan(value):
+            raise InputError(f"The matrix has a hole at {where}; every cell on and below the diagonal must be filled.")
+        elif not 0.0 <= value <= 100.0:
+            raise InputError(f"The matrix has {value:g} at {where}; accuracies must lie between 0 and 100 percent.")
+
+    @property
+    def sessions(self) -> int:
+        return len(self.classes)
+
+    def to_lists(self) -> list[list[float]]:
+        """Ragged rows, as stored in result.json: row i holds sessions 0..i."""
+        return [[float(v) for v in self.values[i, : i + 1]] for i in range(self.sessions)]
+
+    @classmethod
+    def from_lists(
+        cls, rows: Sequence[Sequence[float | None]], classes: Sequence[int], test_counts: Sequence[int] = ()
+    ) -> AccuracyMatrix:
+        """From ragged or full rows; None and NaN mark blank cells."""
+        sessions = len(rows)
+        values = np.full((sessions, sessions), np.nan)
+        for i, row in enumerate(rows):
+            if len(row) > sessions:
+                raise InputError(
+                    f"Row {i + 1} has {len(row)} values, more than the {sessions} rows; a matrix is square."
+                )
+            for j, value in enumerate(row):
+                values[i, j] = np.nan if value is None else float(value)
+        return cls(values, tuple(classes), tuple(test_counts))

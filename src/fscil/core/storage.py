@@ -1,0 +1,90 @@
+"""Files that are whole or absent: written beside their target, then renamed over it."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fscil.core.errors import InputError
+
+
+def write_atomic(path: Path, write: Callable[[Path], None]) -> None:
+    """Call `write` with a temporary path in the same folder, flush it to disk, rename it to `path`."""
+    path = Path(path)
+    temporary = ""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # The suffix is kept: some writers (matplotlib, numpy) pick the format from it.
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
+        os.close(handle)
+        write(Path(temporary))
+        with open(temporary, "rb+") as file:
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o666 & ~_umask())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise _readable(error, path) from error
+    finally:
+        if temporary:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+
+
+def write_text(path: Path, text: str) -> None:
+    def write(target: Path) -> None:
+        target.write_text(text, encoding="utf-8")
+
+    write_atomic(path, write)
+
+
+def write_json(path: Path, document: Any) -> None:
+    write_text(path, json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+def read_json(path: Path) -> Any:
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist; check the path.") from None
+    except OSError as error:
+        raise _readable(error, Path(path)) from error
+    except ValueError as error:
+        raise InputError(f"{path} is not valid JSON ({error}); give a file that this program wrote.") from None
+
+
+def claim_folder(path: Path, *, force: bool, resume: bool = False) -> None:
+    """Make an output folder; refuse one that already holds something unless told to go on."""
+    path = Path(path)
+    try:
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path} is a file, not a folder; choose another --out.")
+        if path.is_dir() and any(path.iterdir()) and not (force or resume):
+            raise InputError(
+                f"{path} already exists and is not empty; "
+                f"add --resume to continue it, --force to overwrite, or choose another --out."
+            )
+        path.mkdir(parents=True, exist_ok=True)
+        if not os.access(path, os.W_OK):
+            raise InputError(f"{path} is not writable; choose another --out or change its permissions.")
+    except OSError as error:
+        raise _readable(error, path) from error
+
+
+def _readable(error: OSError, path: Path) -> InputError:
+    if error.errno == errno.ENOSPC:
+        return InputError(f"The disk is full: {path} was not written; free some space and run again with --resume.")
+    if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        return InputError(f"No permission for {path}; choose another folder or change its permissions.")
+    return InputError(f"{path}: {error.strerror or error}; check the path and try again.")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

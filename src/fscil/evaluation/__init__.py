@@ -1,0 +1,1 @@
+"""Features of a frozen network, the protocol that meets them with test images, and the result it writes."""

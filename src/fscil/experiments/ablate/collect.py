@@ -1,0 +1,149 @@
+"""From the cells of a study to one document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fscil.core.config import to_dict
+from fscil.core.hardware import describe
+from fscil.core.storage import read_json
+from fscil.evaluation.writer import commit
+from fscil.experiments.ablate.plan import FACTORS, PARTS, STEPS, Changes, trades
+from fscil.experiments.ablate.raw_layers import FINAL, RawLayers, block_label
+from fscil.experiments.ablate.study import Study
+from fscil.methods.yourself import RECTIFIED, WHITENED
+from fscil.results.ablation import MOMENTS, SCORES, Ablation, Cost, Curve, Line, Point, Predictor
+
+Metrics = Mapping[str, float]
+
+
+def assemble(study: Study) -> Ablation:
+    """Every part whose cells are all there; the others stay empty."""
+    run, parts = study.run, [part for part in PARTS if study.complete(part)]
+    predictors, costs, batch = _calibration(study) if "calibration" in parts else ((), (), 0)
+    return Ablation(
+        recipe=run.config.recipe,
+        dataset=run.benchmark.name,
+        draws=run.config.draws,
+        seconds=round(study.seconds(parts), 1),
+        network=study.network,
+        hardware=describe(run.device),
+        options=study.method.options(),
+        config=to_dict(run.config),
+        classes=run.benchmark.classes,
+        commit=commit() or "",
+        steps=_steps(study) if "ablation" in parts else (),
+        layers=_layers(study) if "layers" in parts else (),
+        curves=_curves(study) if "sensitivity" in parts else (),
+        predictors=predictors,
+        costs=costs,
+        batch=batch,
+    )
+
+
+def _steps(study: Study) -> tuple[Line, ...]:
+    lines = []
+    for step in STEPS:
+        if step.changes is None:
+            scores = _scores([result["variants"][block_label(FINAL)]["metrics"] for result in _raw(study)])
+        else:
+            scores = _scores([_part(result, step.part) for result in _rectified(study, step.changes)])
+        lines.append(Line(step.key, step.label, scores, options=step.changes or {}))
+    return tuple(lines)
+
+
+def _layers(study: Study) -> tuple[Line, ...]:
+    """Raw and rectified of each block in turn, then what is of no single block."""
+    raw, ours = _raw(study), _rectified(study, {})
+    lines = []
+    for block in study.blocks:
+        label = block_label(block)
+        for kind, results in (("raw", raw), ("rectified", ours)):
+            scores = _scores([result["variants"][label]["metrics"] for result in results])
+            lines.append(Line(f"{block}-{kind}", f"{label}, {kind}", scores, kind, block))
+
+    def variant(name: str) -> dict[str, list[float]]:
+        return _scores([result["variants"][name]["metrics"] for result in raw])
+
+    together = "all raw blocks together"
+    return (
+        *lines,
+        Line("final", "final features, raw", variant(block_label(FINAL)), "raw"),
+        Line("raw-blocks", together, variant(RawLayers.together), "raw ensemble"),
+        Line("raw-all", f"{together}, with the final", _scores([r["metrics"] for r in raw]), "raw ensemble"),
+        Line("ensemble", "all rectified blocks together", _scores([_part(r, RECTIFIED) for r in ours]), "ensemble"),
+        *(_whitened(ours) if study.method.whitened else ()),
+    )
+
+
+def _whitened(ours: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
+    return (
+        Line("whitened", "whitened layers together", _scores([_part(r, WHITENED) for r in ours]), "whitened"),
+        Line("whole", "rectified and whitened together", _scores([_part(r, "") for r in ours]), "whole"),
+    )
+
+
+def _part(result: Mapping[str, Any], part: str) -> Mapping[str, float]:
+    """Metrics of a part of the ensemble; of the whole where the recipe has no other part."""
+    found: Mapping[str, float] = result["variants"].get(part, result)["metrics"]
+    return found
+
+
+def _curves(study: Study) -> tuple[Curve, ...]:
+    curves = []
+    for trade in trades(study.method):
+        points = [
+            Point(factor, _scores([r["metrics"] for r in _rectified(study, trade.scaled(factor))]))
+            for factor in FACTORS
+            if any(trade.weights.values())  # nothing times a factor stays nothing
+        ]
+        curves.append(Curve(trade.key, trade.label, trade.about, dict(trade.weights), tuple(points)))
+    return tuple(curves)
+
+
+def _calibration(study: Study) -> tuple[tuple[Predictor, ...], tuple[Cost, ...], int]:
+    draws = [read_json(study.calibration(draw).path)["predictors"] for draw in range(study.run.config.draws)]
+    whole = "the whole ensemble" if study.method.whitened else "FR ensemble"
+    labels = {"prototypes": "class means", RECTIFIED: "FR ensemble", WHITENED: "whitened features", "ensemble": whole}
+    predictors = [
+        Predictor(
+            key=key,
+            label=labels.get(key, f"FR, {key} alone"),
+            temperatures=_listed([draw[key]["temperatures"] for draw in draws]),
+            before={group: _listed([draw[key]["before"][group] for draw in draws]) for group in first["before"]},
+            after={group: _listed([draw[key]["after"][group] for draw in draws]) for group in first["after"]},
+            bins={
+                moment: {group: _mean_bins([draw[key]["bins"][moment][group] for draw in draws]) for group in groups}
+                for moment, groups in ((moment, first["bins"][moment]) for moment in MOMENTS)
+            },
+        )
+        for key, first in draws[0].items()
+    ]
+    measured = read_json(study.cost().path)
+    costs = tuple(Cost(**cost) for cost in measured["costs"])
+    return tuple(predictors), costs, measured["batch"]
+
+
+def _raw(study: Study) -> list[dict[str, Any]]:
+    return [read_json(study.raw(draw).path)["result"] for draw in range(study.run.config.draws)]
+
+
+def _rectified(study: Study, changes: Changes) -> list[dict[str, Any]]:
+    return [read_json(study.rectified(changes, draw).path)["result"] for draw in range(study.run.config.draws)]
+
+
+def _scores(metrics: Sequence[Metrics]) -> dict[str, list[float]]:
+    return {key: [each[key] for each in metrics] for key in SCORES}
+
+
+def _listed(values: Sequence[Metrics]) -> dict[str, list[float]]:
+    return {key: [each[key] for each in values] for key in values[0]}
+
+
+def _mean_bins(draws: Sequence[Sequence[Sequence[float]]]) -> list[list[float]]:
+    """Bin by bin over the draws; where ties left a draw with fewer bins, those that all have."""
+    count = min(len(bins) for bins in draws)
+    return np.mean([bins[-count:] for bins in draws], axis=0).tolist()

@@ -1,0 +1,254 @@
+"""The grid: which method with which recipe, and which base trainings are one and the same.
+
+A method's recipe is DATA_METHOD.toml where there is one, else the data set's default recipe. Two recipes that ask for
+the same base training share its network, whatever else they say.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from fscil import methods
+from fscil.backbones import check_block
+from fscil.core import config as configs
+from fscil.core.config import Config, to_dict
+from fscil.core.errors import InputError, nearest
+from fscil.data.registry import REGISTRY as DATASETS
+from fscil.training.checkpoint import read_tensors
+from fscil.training.loop import same_training
+
+BASELINE, FLOOR = "prototypes", "lazy"  # always measured: what the others are compared with
+_DEFAULT_RECIPES = {"cifar100": "cifar100_resnet12"}  # where the data set's name is not a recipe
+
+
+@dataclass(frozen=True)
+class Request:
+    """What `fscil bench` was asked for."""
+
+    data: str = ""  # the data set; empty: that of the recipe, or glyphs
+    methods: str = "all"  # or names with commas between
+    draws: int = 3
+    recipe: str = ""  # the default recipe, where it is not that of the data set's name
+    same_backbone: bool = False  # all methods on the default recipe's network
+    checkpoints: tuple[Path, ...] = ()  # trained networks to take instead of training them
+    overrides: tuple[str, ...] = ()
+    out: Path = Path("runs/bench")
+
+    @property
+    def everything(self) -> bool:
+        return self.methods.strip() == "all"
+
+    @property
+    def names(self) -> list[str]:
+        """In the order of the registry, the baseline and the floor included."""
+        asked = list(methods.REGISTRY) if self.everything else _split(self.methods)
+        for name in asked:
+            if name not in methods.REGISTRY:
+                raise InputError(f"There is no method '{name}'; {nearest(name, [*methods.REGISTRY, 'all'])}")
+        if not asked:
+            raise InputError("--methods names no method; give some names with commas between, or all.")
+        return [name for name in methods.REGISTRY if name in asked or name in (BASELINE, FLOOR)]
+
+
+@dataclass(frozen=True)
+class Training:
+    """One base training and the folder with all that comes of it, laid out as `fscil run` lays out its own."""
+
+    config: Config
+    folder: Path
+    checkpoint: Path | None = None  # a network that is there already
+
+    @property
+    def key(self) -> str:
+        return self.folder.name
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method on one network and one draw of the shots."""
+
+    method: str
+    draw: int
+    config: Config  # of the method's recipe
+    training: Training
+
+    @property
+    def path(self) -> Path:
+        return self.training.folder / self.method / f"shots-{self.draw}" / "result.json"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One method of the bench."""
+
+    method: str
+    config: Config
+    training: Training
+
+
+@dataclass(frozen=True)
+class Plan:
+    request: Request
+    default: Config  # the recipe of methods without one of their own
+    entries: tuple[Entry, ...]
+    left_out: Mapping[str, str]  # method -> why it cannot run here
+
+    @property
+    def trainings(self) -> list[Training]:
+        """In the order in which they are needed."""
+        return list({entry.training.key: entry.training for entry in self.entries}.values())
+
+    def cells(self, training: Training) -> list[Cell]:
+        """All cells on one network. Class means are measured on every network: they tell what its training gave."""
+        members = [entry for entry in self.entries if entry.training.key == training.key]
+        configs_of = {BASELINE: members[0].config, **{entry.method: entry.config for entry in members}}
+        draws = range(self.request.draws)
+        return [Cell(method, draw, config, training) for method, config in configs_of.items() for draw in draws]
+
+
+def make_plan(request: Request) -> Plan:
+    default = _load(default_recipe(request), request)
+    # As the recipe says, not --set: CIFAR-100 that is read from an .npz file still has CIFAR-100's recipes.
+    family = configs.load(default_recipe(request)).data.name
+    if request.data and family != request.data:
+        raise InputError(
+            f"The recipe {default.recipe} is for the data set {family}, not {request.data}; "
+            f"leave --data out, or choose another --recipe."
+        )
+    if default.data.session_lists and request.draws > 1:
+        raise InputError("data.session_lists fixes the shots, so more draws would repeat them; add --seeds 1.")
+    if request.same_backbone and request.checkpoints:
+        default = _as_trained(default, request)
+    entries: list[Entry] = []
+    left_out: dict[str, str] = {}
+    trainings: list[Training] = []
+    for name in request.names:
+        config = _config(name, family, default, request)
+        given = _given(config, request)
+        if reason := _obstacle(name, config, trained=given is not None):
+            # What was asked for by name must run; `all` is all that can.
+            if not request.everything:
+                raise InputError(reason)
+            left_out[name] = reason
+            continue
+        training = next((t for t in trainings if _same(t.config, config)), None)
+        if training is None:
+            training = Training(config, request.out / "networks" / _key(config), given)
+            trainings.append(training)
+        entries.append(Entry(name, config, training))
+    _check_all_used(request, trainings)
+    return Plan(request, default, tuple(entries), left_out)
+
+
+def default_recipe(request: Request) -> str:
+    if request.recipe:
+        return request.recipe
+    data = request.data or "glyphs"
+    if data not in DATASETS:
+        raise InputError(f"There is no data set '{data}'; {nearest(data, DATASETS)}")
+    name = _DEFAULT_RECIPES.get(data, data)
+    if name not in configs.recipes():
+        raise InputError(f"There is no recipe for the data set {data} here; give one with --recipe my.toml.")
+    return name
+
+
+def own_recipe(data: str, method: str) -> str | None:
+    """DATA_METHOD.toml, however the method's name is hyphenated there."""
+    for name in configs.recipes():
+        start, _, rest = name.partition("_")
+        if start == data and _plain(rest) == _plain(method):
+            return name
+    return None
+
+
+def _config(name: str, family: str, default: Config, request: Request) -> Config:
+    recipe = own_recipe(family, name)
+    own = _load(recipe, request) if recipe else default
+    if own.data != default.data:
+        raise InputError(
+            f"The recipe {own.recipe} has other [data] settings than {default.recipe}; a comparison needs the same "
+            f"sessions, so give the difference with --set."
+        )
+    for other, options in own.options.items():
+        methods.make(other, options)  # a wrong --set is refused whoever it was meant for
+    chosen = default if request.same_backbone else own
+    # Options belong to the method: on another network it keeps those of its own recipe.
+    return replace(chosen, methods=(name,), options={name: own.options[name]} if name in own.options else {})
+
+
+def _load(recipe: str, request: Request) -> Config:
+    return configs.load(recipe, [*request.overrides, f"draws={request.draws}"])
+
+
+def _obstacle(name: str, config: Config, trained: bool) -> str:
+    """Why this method cannot run with this recipe; empty if it can. A wrong option raises."""
+    method = methods.make(name, config.options.get(name))
+    backbone = config.backbone
+    if method.blocks(backbone.depth) and backbone.kind != "vit":
+        return f"{method.title} needs intermediate layers, which a {backbone.kind} does not give."
+    if not backbone.name:  # a named network tells its depth only once it is built
+        method.start(seed=0, depth=backbone.depth, device=torch.device("cpu"))
+        for block in method.blocks(backbone.depth):
+            check_block(block, backbone.depth)
+    for teacher in [] if trained else _split(config.train.teacher):
+        if not Path(teacher).exists():
+            return (
+                f"{method.title} by the recipe {config.recipe} needs the teacher {teacher}, which does not exist; "
+                f"train it first, or name another with --set train.teacher=PATH."
+            )
+    return ""
+
+
+def _same(one: Config, other: Config) -> bool:
+    return same_training({"config": to_dict(one), "data": ""}, {"config": to_dict(other), "data": ""})
+
+
+def _key(config: Config) -> str:
+    """A folder's name: readable, and different for whatever makes another network or other sessions."""
+    train = replace(config.train, checkpoint_seconds=0, compile="", graph="")
+    shaped = replace(config, recipe="", draws=0, methods=(), options={}, accelerator="", devices=1, strategy="")
+    shaping = to_dict(replace(shaped, train=train, data=replace(config.data, download=False)))
+    digest = hashlib.sha256(json.dumps(shaping, sort_keys=True).encode()).hexdigest()[:8]
+    return f"{config.backbone.kind}-{config.train.objective}-{digest}"
+
+
+def _given(config: Config, request: Request) -> Path | None:
+    if request.same_backbone:
+        return request.checkpoints[0] if request.checkpoints else None
+    return next((path for path in request.checkpoints if _same(_stored(path), config)), None)
+
+
+def _check_all_used(request: Request, trainings: Sequence[Training]) -> None:
+    used = {training.checkpoint for training in trainings}
+    for path in request.checkpoints:
+        if path not in used:
+            raise InputError(
+                f"No method here has the base training of {path}; leave it out, or add --same-backbone to run every "
+                f"method on it."
+            )
+
+
+def _as_trained(default: Config, request: Request) -> Config:
+    if len(request.checkpoints) > 1:
+        raise InputError("--same-backbone takes one --checkpoint, the network that all methods share.")
+    stored = _stored(request.checkpoints[0])
+    return replace(default, backbone=stored.backbone, train=stored.train, seed=stored.seed)
+
+
+def _stored(path: Path) -> Config:
+    _, info = read_tensors(path / "backbone.safetensors" if path.is_dir() else path)
+    return configs.build(Config, info["config"])
+
+
+def _plain(name: str) -> str:
+    return "".join(char for char in name.lower() if char.isalnum())
+
+
+def _split(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

@@ -1,0 +1,1 @@
+"""Accuracy matrices from files that people have: CSV, JSON, logs, npy."""

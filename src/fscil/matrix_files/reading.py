@@ -1,0 +1,227 @@
+"""Accuracy matrices from files: a file becomes a table of raw cells, a table becomes a checked matrix.
+
+A new format is one function from text (or bytes) to `Table`, entered in `FORMATS` (or `BINARY_FORMATS`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from numbers import Integral
+from pathlib import Path
+
+from fscil.core.errors import InputError
+from fscil.core.matrix import AccuracyMatrix
+from fscil.matrix_files.arrays import npy_table, npz_table
+from fscil.matrix_files.delimited import delimited_rows, is_blank, number
+from fscil.matrix_files.logs import log_table
+from fscil.matrix_files.scale import percent_signs, to_percent
+from fscil.matrix_files.table import Table
+
+__all__ = [
+    "FORMATS",
+    "ReadingNote",
+    "Table",
+    "csv_table",
+    "json_table",
+    "parse_matrix",
+    "read_matrix",
+    "table_to_matrix",
+]
+
+
+class ReadingNote(UserWarning):
+    """How a file was understood, where that was a decision: fractions, blanks, lines left out."""
+
+
+def read_matrix(
+    path: str | Path, classes: Sequence[int] | None = None, say: Callable[[str], None] | None = None
+) -> AccuracyMatrix:
+    """The accuracy matrix in a file, in percent, one row per session: CSV, TSV, JSON, NumPy, or text from a log.
+
+    `classes` are the class counts per session, base first; they may be left out where the file has them. `say` gets a
+    sentence for every decision in understanding the file; by default it becomes a warning. The path "-" is stdin.
+    """
+    path = Path(path)
+    try:
+        return table_to_matrix(_parse(path), classes, say or _warn)
+    except InputError as error:
+        raise InputError(f"{'stdin' if str(path) == '-' else path}: {error}") from None
+
+
+def parse_matrix(
+    text: str, classes: Sequence[int] | None = None, say: Callable[[str], None] | None = None
+) -> AccuracyMatrix:
+    """The accuracy matrix in pasted text: JSON, a table with commas, tabs or spaces, or lines of a log."""
+    return table_to_matrix(text_table(text), classes, say or _warn)
+
+
+def table_to_matrix(
+    table: Table, classes: Sequence[int] | None = None, say: Callable[[str], None] | None = None
+) -> AccuracyMatrix:
+    """Check the cells and counts of a table; class counts given by the caller must not contradict its own."""
+    if not table.rows:
+        raise InputError("There is no matrix in the file; give one row of accuracies per session.")
+    rows = [_row(i, row) for i, row in enumerate(table.rows)]
+    given = None if classes is None else _counts("class", classes)
+    stored = None if table.classes is None else _counts("class", table.classes)
+    if given is not None and stored is not None and given != stored:
+        raise InputError(
+            f"The file has class counts {stored} but {given} were given; leave out the ones that are wrong."
+        )
+    counts = given if given is not None else stored
+    if counts is None:
+        raise InputError("The class counts are not in the file; give one per session, base first, such as 60,5,5.")
+    test_counts = [] if table.test_counts is None else _counts("test", table.test_counts)
+    AccuracyMatrix.from_lists(rows, counts, test_counts)  # its shape first: a hole is worth more than its scale
+    scaled, note = (rows, "") if table.ours else to_percent(rows)
+    matrix = AccuracyMatrix.from_lists(scaled, counts, test_counts)
+    for sentence in (*table.notes, note):
+        if sentence and say is not None:
+            say(sentence)
+    return matrix
+
+
+def json_table(text: str) -> Table:
+    """A list of rows, or an object with "matrix" and optionally "classes" and "test_counts", such as result.json."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"This is not valid JSON ({error}); give a list of rows or a result.json.") from None
+    if isinstance(document, dict):
+        if "matrix" not in document:
+            raise InputError('There is no "matrix" in the file; give a list of rows or an object with "matrix".')
+        rows = document["matrix"]
+        table = Table(rows, document.get("classes"), document.get("test_counts"), ours=True)
+    else:
+        rows = document
+        table = Table(rows)
+    if not isinstance(rows, list):
+        raise InputError(f"The matrix is {json.dumps(rows)[:40]}, not a list; give a list with one row per session.")
+    return table
+
+
+def printed_array(text: str) -> Table | None:
+    """What NumPy, PyTorch or Python prints for nested lists: [[85. nan] [80. 50.]]; None if the text is not that."""
+    if not _PRINTED.fullmatch(text):
+        return None
+    return Table([[cell for cell in re.split(r"[\s,]+", row) if cell] for row in re.findall(r"\[([^\[\]]*)\]", text)])
+
+
+def csv_table(text: str) -> Table:
+    """Delimited text, one line per session, with or without a header line and a column of labels."""
+    rows = delimited_rows(text)
+    return Table(rows, ours=percent_signs(rows))
+
+
+def text_table(text: str) -> Table:
+    """Text of any kind: JSON, a table, or a log that holds the rows somewhere."""
+    if text.lstrip()[:1] in ("{", "[") and _is_json(text):
+        return json_table(text)
+    printed = printed_array(text)
+    if printed is not None:
+        return printed
+    table = csv_table(text)
+    # 'acc: 80.0, 50.0' would pass for a label and a value, as it has a comma.
+    labelled = any(_LABELLED.search(line) for line in text.splitlines())
+    if not labelled and all(_is_number(cell) for row in table.rows if isinstance(row, list) for cell in row):
+        return table
+    found = log_table(text)
+    if found is None:
+        return table  # its first odd cell will be named
+    return replace(found, ours=percent_signs([row for row in found.rows if isinstance(row, list)]))
+
+
+_PRINTED = re.compile(r"\s*\w*\(?\s*\[\s*(?:\[[^\[\]]*\]\s*,?\s*)+\]\s*\)?\s*")
+_LABELLED = re.compile(r"[^\W\d]\w*\s*[:=]\s*[\d.]")
+
+FORMATS: dict[str, Callable[[str], Table]] = {
+    ".csv": csv_table,
+    ".tsv": csv_table,
+    ".txt": text_table,
+    ".log": text_table,
+    ".json": json_table,
+}
+BINARY_FORMATS: dict[str, Callable[[bytes], Table]] = {".npy": npy_table, ".npz": npz_table}
+
+
+def _parse(path: Path) -> Table:
+    if str(path) == "-":
+        return text_table(_not_empty(sys.stdin.read()))
+    suffix = path.suffix.lower()
+    if suffix in BINARY_FORMATS:
+        return BINARY_FORMATS[suffix](_bytes(path))
+    if suffix in FORMATS:
+        return FORMATS[suffix](_text(path))
+    if suffix in (".xlsx", ".xls", ".ods"):
+        raise InputError("The file is a spreadsheet; save it as CSV, or paste its cells into a .txt file.")
+    known = ", ".join(sorted((*FORMATS, *BINARY_FORMATS)))
+    raise InputError(f"The file is not in a known format; give one of {known}.")
+
+
+def _warn(sentence: str) -> None:
+    warnings.warn(sentence, ReadingNote, stacklevel=4)
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _is_number(cell: object) -> bool:
+    return isinstance(cell, str) and (is_blank(cell) or number(cell) is not None)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise InputError("The file does not exist; check the path.") from None
+    except OSError as error:
+        raise InputError(f"The file cannot be read ({error.strerror}); check the path and its permissions.") from None
+
+
+def _text(path: Path) -> str:
+    try:
+        text = _bytes(path).decode("utf-8-sig")  # spreadsheets put a byte-order mark first
+    except UnicodeDecodeError:
+        raise InputError("The file is not UTF-8 text; save it as CSV (UTF-8) or JSON.") from None
+    return _not_empty(text)
+
+
+def _not_empty(text: str) -> str:
+    if not text.strip():
+        raise InputError("The file is empty; give one row of accuracies per session.")
+    return text
+
+
+def _row(i: int, row: object) -> list[float | None]:
+    if not isinstance(row, list):
+        raise InputError(f"Row {i + 1} is {row!r}, not a list of accuracies; give one list per session.")
+    return [_cell(i, j, cell) for j, cell in enumerate(row)]
+
+
+def _cell(i: int, j: int, cell: object) -> float | None:
+    if cell is None or (isinstance(cell, str) and is_blank(cell)):
+        return None
+    if isinstance(cell, int | float) and not isinstance(cell, bool):
+        return math.inf if abs(cell) > 1e300 else float(cell)  # a JSON integer may be too long for a float
+    value = number(cell) if isinstance(cell, str) else None
+    if value is None:
+        raise InputError(f"Row {i + 1}, column {j + 1} is {cell!r}, not a number; give an accuracy in percent.")
+    return value
+
+
+def _counts(kind: str, counts: object) -> list[int]:
+    numbers = list(counts) if isinstance(counts, Sequence) and not isinstance(counts, str) else None
+    if numbers is None or not all(isinstance(n, Integral) and not isinstance(n, bool) and int(n) > 0 for n in numbers):
+        raise InputError(f"The {kind} counts are {counts!r}; give one positive whole number per session, base first.")
+    return [int(n) for n in numbers]

@@ -1,0 +1,53 @@
+"""Percent or fractions? Settled by percent signs, else by the values themselves; refused where neither can tell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fscil.core.errors import InputError
+from fscil.matrix_files.delimited import number
+
+FAINT = 0.02  # below this, 2 % as a fraction and 0.02 % look alike, and both are next to nothing
+FRACTIONS = "No value is above 1, so they were read as fractions of 1 and multiplied by 100."
+
+Rows = Sequence[Sequence[float | None]]
+
+
+def percent_signs(rows: Sequence[Sequence[object]]) -> bool:
+    """Whether all numbers carry a percent sign; some with and some without would be two scales in one table."""
+    numbers = [cell.strip() for row in rows for cell in row if isinstance(cell, str) and number(cell) is not None]
+    signed = sum(cell.endswith("%") for cell in numbers)
+    if 0 < signed < len(numbers):
+        example = next(cell for cell in numbers if not cell.endswith("%"))
+        raise InputError(
+            f"{signed} of {len(numbers)} values have a percent sign and '{example}' has none; write all one way."
+        )
+    return signed > 0
+
+
+def to_percent(rows: Rows) -> tuple[list[list[float | None]], str]:
+    """The rows in percent, and what was done about it, if anything."""
+    values = [value for row in rows for value in row if value is not None]
+    top = max(values, default=0.0)
+    if not 0.0 < top <= 1.0:
+        _refuse_two_scales(rows)
+        return [list(row) for row in rows], ""
+    if all(value in (0.0, 1.0) for value in values):
+        raise InputError("Every value is 0 or 1, which may mean percent or fractions; add percent signs to tell.")
+    if top < FAINT:
+        raise InputError(
+            f"No value is above {top:g}, which may mean percent or fractions; add percent signs, or give percent."
+        )
+    scaled = [[None if value is None else round(value * 100, 10) for value in row] for row in rows]
+    return scaled, FRACTIONS
+
+
+def _refuse_two_scales(rows: Rows) -> None:
+    """A row of fractions among rows of percent: two logs glued together, most likely."""
+    for i, row in enumerate(rows):
+        values = [value for value in row if value is not None]
+        if values and 0.0 < max(values) < 1.0:
+            raise InputError(
+                f"Row {i + 1} has no value above 1 while others have, so fractions and percent may be mixed; give all "
+                f"values in percent, with percent signs if row {i + 1} is right."
+            )

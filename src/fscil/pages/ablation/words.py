@@ -1,0 +1,126 @@
+"""What the numbers of an ablation say, in sentences; nothing here is typed by hand for one result."""
+
+from __future__ import annotations
+
+from fscil.pages.ablation.tables import gain
+from fscil.pages.kit.markup import listed, number, percent
+from fscil.results.ablation import Ablation, Curve
+from fscil.results.comparison import spread
+
+_STEP_NAMES = {
+    "yourself-cos": "FR itself, with cos and novel cross-entropy",
+    "yourself-cos-cr": "the class relation (CR)",
+    "yourself": "the instance relation (IR)",
+    "whitened": "whitened features in the ensemble",
+}
+
+
+def headline(ablation: Ablation) -> str:
+    if not ablation.steps:
+        return f"What is inside YourSelf on {ablation.dataset}"
+    first, last = ablation.steps[0], ablation.steps[-1]
+    before, after = (percent(line.spread("gacc_grid").mean) for line in (first, last))
+    whole = gain(last, first)
+    if whole.judged and not whole.clear:
+        return f"YourSelf as a whole changes gAcc from {before} to {after}, which is within the noise"
+    gains = {line.key: gain(line, ablation.steps[i]).mean for i, line in enumerate(ablation.steps[1:])}
+    best = max(gains, key=lambda key: gains[key])
+    words = f"YourSelf takes gAcc from {before} to {after}"
+    return f"{words}; the largest step is {_STEP_NAMES[best]}" if gains[best] > 0 else words
+
+
+def steps_words(ablation: Ablation) -> str:
+    words = (
+        "Each row adds one thing to the row above and leaves everything else as in the recipe. CE is cross-entropy, CR "
+        "the class relation, IR the instance relation; whitened features are this project's addition. The gain is in "
+        "gAcc (grid), to the row above, on the same draws, ± its standard error."
+    )
+    extra = ablation.options.get("weight_all")
+    if extra:
+        words += (
+            f" All rows with FR also have cross-entropy on all replayed classes (weight_all = {extra:g}), which the "
+            "paper does not have."
+        )
+    for key, name in (("weight_cr", "CR"), ("weight_intra", "IR")):
+        if not ablation.options.get(key) and not (key == "weight_intra" and ablation.options.get("weight_inter")):
+            words += f" The recipe has {name} off, so its row repeats the one above."
+    if not ablation.options.get("whitened"):
+        words += " The recipe has no whitened features, so the last row repeats the one above."
+    return words
+
+
+def layers_words() -> str:
+    return (
+        "Raw: class means of one layer's own features, nothing learned. Rectified: the FR branch of that layer alone. "
+        "Together: the mean of the layers' softmax; the raw ensemble shows how much of the gain averaging gives "
+        "without rectification (+ final: with the final features among the layers). Whitened: class means of all "
+        "layers' features at once, freed of the spread inside base classes; with the rectified, the recipe."
+    )
+
+
+def sensitivity_words(ablation: Ablation) -> list[str]:
+    """What is varied, exactly."""
+    lines = [f"{curve.label} is {curve.about}; the recipe has {_weights(curve)}." for curve in ablation.curves]
+    off = [curve.label for curve in ablation.curves if not curve.points]
+    if off:
+        lines.append(f"{listed(off)} cannot be varied: the recipe has {'it' if len(off) == 1 else 'them'} at 0.")
+    return lines
+
+
+def calibration_words(ablation: Ablation) -> list[str]:
+    scale = ablation.options.get("scale", 16.0)
+    shot = ablation.config.get("data", {}).get("shot", 0)
+    folds = min(5, shot)
+    return [
+        "After the last session, on all test images. Confidence is the probability of the class that is named. ECE is "
+        "the mean distance of confidence and accuracy, in percent, over 15 bins: of equally many images (equal mass), "
+        "and of equally wide ranges of confidence (equal width, the usual definition). NLL is in nats; the Brier score "
+        "sums over classes, from 0 to 2. Lower is better for all of them.",
+        f"Before: a softmax of {scale:g} × cosine, as in training; the ensemble averages its branches' softmax. After: "
+        "one temperature T per predictor, p^(1/T) made to sum to one. It changes no prediction, only the confidence.",
+        "T is fitted without test images, on left-out shots: all sessions are learned again without "
+        f"{'one shot' if shot <= 5 else f'a share of 1/{folds} of the shots'} of every new class, those shots are "
+        f"predicted, and that {folds} times, until each was left out once. They are the only images that neither the "
+        "network nor FR has seen: the network was trained on every image of the base session, and there it is surer "
+        "and more often right than it will be on new images. The methods learn from fewer shots then, so that T is a "
+        "little too cautious where test images are like the shots, and it comes from new classes alone. What the other "
+        "two sources would give stands beside it and is used for nothing.",
+    ]
+
+
+def calibration_summary(ablation: Ablation) -> str:
+    by_key = {each.key: each for each in ablation.predictors}
+    ensemble = by_key["ensemble"]
+    before, after = (ensemble.spread(moment, "all", "ece_mass").mean for moment in ("before", "after"))
+    sure, right = (ensemble.spread("before", "all", key).mean for key in ("confidence", "accuracy"))
+    manner = "not sure enough" if sure < right else "too sure"
+    fitted = number(spread(ensemble.temperatures["left_out"]).mean)
+    return (
+        f"The ensemble is {manner} of itself: mean confidence {percent(sure)} at {percent(right)} accuracy. A "
+        f"temperature of {fitted} takes its ECE (equal mass) from {percent(before)} to {percent(after)}."
+    )
+
+
+def cost_words(ablation: Ablation) -> str:
+    costs = {cost.key: cost for cost in ablation.costs}
+    share = 100 * costs["all"].microseconds / costs["layers"].microseconds
+    flops = 100 * costs["all"].mflops / costs["backbone"].mflops
+    machine = ablation.hardware.get("name", "this machine")
+    return (
+        f"The FR branches work on features of a few hundred numbers, the network on pixels: the whole ensemble adds "
+        f"{percent(share)} to the time of the network and {percent(flops)} to its arithmetic, and one network pass "
+        f"serves all branches. Batches of {ablation.batch} images on {machine}, median over repetitions; FLOPs count "
+        "multiplications and additions of matrix products and convolutions."
+    )
+
+
+def measured_words(ablation: Ablation) -> str:
+    draws = f"{ablation.draws} draw{'s' if ablation.draws > 1 else ''} of the shots"
+    words = f"Recipe {ablation.recipe} on {ablation.dataset}, {draws}; in percent, mean"
+    words += " ± one standard deviation over draws. " if ablation.draws > 1 else ". "
+    words += "One trained network, so chance in its training is not in the ±. All of it is measured on test images: "
+    return words + "it is there to be read; to choose settings there is fscil tune, which does without them."
+
+
+def _weights(curve: Curve) -> str:
+    return listed([f"{name} = {value:g}" for name, value in curve.weights.items()])

@@ -1,0 +1,69 @@
+"""Figures that explain the metric: the worked example, and how far the two variants lie apart."""
+
+from __future__ import annotations
+
+from matplotlib.figure import Figure
+
+from fscil.core.palette import BLUE, GREY, VERMILLION, styles
+from fscil.metrics import gacc_at, gacc_exact, gacc_grid, grid_steps
+from fscil.pages.paper.figures.canvas import line_look, new_figure
+from fscil.paper.example import EXAMPLE
+from fscil.paper.inversion import inversions
+from fscil.paper.printed import datasets
+from fscil.paper.series import corner_cases, published
+
+
+def example_figure() -> Figure:
+    """gAcc(alpha) after the last session of the worked example: the curve and the trapezoids of its grid."""
+    steps = grid_steps(EXAMPLE.classes) or 1
+    fine = [k / 100 for k in range(101)]
+    coarse = [k / steps for k in range(steps + 1)]
+    figure, (left, right) = new_figure(2, height=3.0)
+    for axes, session, title in (
+        (left, EXAMPLE.sessions - 1, "(a) after the last session"),
+        (right, 0, "(b) after the base session"),
+    ):
+        points = [gacc_at(EXAMPLE, alpha, at_zero="published")[session] for alpha in coarse]
+        curve = [gacc_at(EXAMPLE, alpha)[session] for alpha in fine]
+        axes.fill_between(coarse, points, color=VERMILLION, alpha=0.15, linewidth=0)
+        axes.plot(fine, curve, color=BLUE, label="gAcc(α), exact")
+        axes.plot(coarse, points, color=VERMILLION, marker="o", linestyle="--", label=f"grid, {steps} steps")
+        for alpha, value in zip(coarse, points, strict=True):
+            axes.annotate(f"{value:.1f}", (alpha, value), xytext=(4, 5), textcoords="offset points", fontsize=8)
+        axes.set_xticks(coarse, [f"{alpha:g}" for alpha in coarse])
+        axes.set_xlim(-0.04, 1.12)
+        axes.set_ylim(0, 92)
+        axes.set_xlabel("α, the weight of a base class")
+        axes.set_ylabel("gAcc(α) (%)")
+        axes.set_title(title)
+    left.legend(loc="lower right")
+    return figure
+
+
+def variants_figure() -> Figure:
+    """Exact minus grid for every row whose accuracies follow from print, and the part due to the rule at alpha = 0."""
+    entries = [entry for dataset in ("mini", "cifar100") for entry in published(dataset)] + corner_cases()
+    gaps = [gacc_exact(entry.matrices[0]) - gacc_grid(entry.matrices[0]) for entry in entries]
+    figure, (axes,) = new_figure(1, height=4.9, wide=True)
+    order = sorted(range(len(entries)), key=lambda i: gaps[i])
+    chosen = styles(entry.key for entry in entries)
+    corners = {entry.key for entry in corner_cases()}
+    for y, i in enumerate(order):
+        entry = entries[i]
+        plan = datasets()[entry.dataset]
+        rule = float(entry.matrices[0].values[0, 0]) / (2 * plan.ratio * plan.sessions)
+        axes.plot([rule, gaps[i]], [y, y], color="#bbbbbb", linewidth=1.2, zorder=1)
+        axes.plot(rule, y, "|", color=GREY, markersize=8, label="of it due to the rule at α = 0" if y == 0 else None)
+        look = {**line_look(chosen[entry.key]), "linestyle": "none"}
+        axes.plot(gaps[i], y, label="exact minus grid" if y == len(order) - 1 else None, **look)
+    names = [
+        entries[i].title if entries[i].key in corners else f"{entries[i].title}, {datasets()[entries[i].dataset].title}"
+        for i in order
+    ]
+    axes.set_yticks(range(len(order)), names, fontsize=7.5)
+    axes.set_ylim(-0.8, len(order) - 0.2)
+    axes.set_xlim(left=0)
+    axes.set_xlabel("exact gAcc minus grid gAcc (points)")
+    axes.set_title(f"Two variants of one metric: {len(inversions())} published rows and three corner cases")
+    axes.legend(loc="center left", bbox_to_anchor=(0.02, 0.5))
+    return figure

@@ -1,0 +1,1 @@
+"""docs/results.md and the tables of docs/methods."""

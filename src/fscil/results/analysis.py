@@ -1,0 +1,111 @@
+"""The analysis file: accuracy per layer and two-dimensional maps of the features."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fscil.core.errors import InputError
+from fscil.core.storage import read_json
+
+SCHEMA = 1
+KINDS = ("raw", "rectified", "ensemble")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Mean accuracies over draws when classifying with one layer's features."""
+
+    label: str
+    kind: str  # one of KINDS
+    block: int | None  # None: not of one block
+    aacc: float | None
+    gacc_grid: float | None
+    base: float | None
+    novel: float | None
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One map: a point per test image."""
+
+    label: str
+    points: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True)
+class Maps:
+    """Maps of the same test images in several feature spaces."""
+
+    panels: tuple[Panel, ...]
+    class_of_point: tuple[int, ...]
+    class_names: tuple[str, ...]
+    novel: tuple[bool, ...]  # per class
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Either part may be missing."""
+
+    layers: tuple[Layer, ...] = ()
+    maps: Maps | None = None
+
+
+def load_analysis(path: str | Path) -> Analysis:
+    """Read and check an analysis file."""
+    return parse_analysis(read_json(Path(path)), str(path))
+
+
+def parse_analysis(document: Any, source: str = "the analysis") -> Analysis:
+    """An analysis from its JSON document."""
+    if not isinstance(document, Mapping) or not ("layers" in document or "tsne" in document):
+        raise InputError(f"{source} is not an analysis: it has neither 'layers' nor 'tsne'; give an analysis.json.")
+    if document.get("schema") != SCHEMA:
+        raise InputError(f"{source} has schema {document.get('schema')!r}, this version reads schema {SCHEMA}.")
+    try:
+        layers = tuple(_layer(layer) for layer in document.get("layers") or ())
+        maps = _maps(document["tsne"]) if document.get("tsne") else None
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{source} cannot be read ({error}); run the analysis again.") from None
+    return Analysis(layers, maps)
+
+
+def _layer(entry: Mapping[str, Any]) -> Layer:
+    if entry["kind"] not in KINDS:
+        raise ValueError(f"a layer is of kind {entry['kind']!r}, not {', '.join(KINDS)}")
+    accuracies = {key: _accuracy(entry.get(key), key) for key in ("aacc", "gacc_grid", "base", "novel")}
+    block = None if entry.get("block") is None else int(entry["block"])
+    return Layer(str(entry["label"]), entry["kind"], block, **accuracies)
+
+
+def _accuracy(value: Any, key: str) -> float | None:
+    if value is None:
+        return None
+    if not 0.0 <= float(value) <= 100.0:
+        raise ValueError(f"a layer has {key} = {value}, not a percentage")
+    return float(value)
+
+
+def _maps(entry: Mapping[str, Any]) -> Maps:
+    names = tuple(str(name) for name in entry["class_names"])
+    classes = tuple(int(index) for index in entry["class_of_point"])
+    novel = tuple(bool(flag) for flag in entry["novel"])
+    panels = tuple(Panel(str(panel["label"]), _points(panel["points"])) for panel in entry["panels"])
+    if len(novel) != len(names):
+        raise ValueError(f"{len(names)} class names but {len(novel)} novel flags")
+    if classes and not 0 <= min(classes) <= max(classes) < len(names):
+        raise ValueError(f"a point belongs to class {max(classes)}, but there are {len(names)} class names")
+    for panel in panels:
+        if len(panel.points) != len(classes):
+            raise ValueError(f"map '{panel.label}' has {len(panel.points)} points for {len(classes)} labels")
+    return Maps(panels, classes, names, novel)
+
+
+def _points(rows: Sequence[Sequence[float]]) -> tuple[tuple[float, float], ...]:
+    points = tuple((float(x), float(y)) for x, y in rows)
+    if not all(math.isfinite(x) and math.isfinite(y) for x, y in points):
+        raise ValueError("a map has a point that is not finite")
+    return points

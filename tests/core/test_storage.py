@@ -1,0 +1,89 @@
+"""Files are whole or absent, and trouble is one sentence."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from fscil.core import storage
+from fscil.core.errors import InputError
+from fscil.core.storage import claim_folder, read_json, write_atomic, write_json, write_text
+
+
+def test_text_and_json_come_back(tmp_path: Path) -> None:
+    write_json(tmp_path / "deep" / "a.json", {"a": [1, None, "é"]})
+    assert read_json(tmp_path / "deep" / "a.json") == {"a": [1, None, "é"]}
+
+
+def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    write_text(path, "old")
+
+    def fail(target: Path) -> None:
+        target.write_text("half")
+        raise RuntimeError("stopped")
+
+    with pytest.raises(RuntimeError):
+        write_atomic(path, fail)
+    assert path.read_text() == "old"
+    assert os.listdir(tmp_path) == ["a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("code", "words"), [(errno.ENOSPC, "disk is full"), (errno.EACCES, "No permission"), (errno.EIO, "try again")]
+)
+def test_trouble_with_the_disk_is_one_sentence(tmp_path: Path, code: int, words: str) -> None:
+    def fail(target: Path) -> None:
+        raise OSError(code, os.strerror(code))
+
+    with pytest.raises(InputError, match=words):
+        write_atomic(tmp_path / "a.txt", fail)
+    assert os.listdir(tmp_path) == []
+
+
+def test_a_full_disk_for_real() -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+
+    def fill(target: Path) -> None:
+        with open("/dev/full", "wb", buffering=0) as file:
+            file.write(b"x")
+
+    with pytest.raises(InputError, match="disk is full"):
+        write_atomic(Path("/tmp/fscil-never-written.txt"), fill)
+    assert not Path("/tmp/fscil-never-written.txt").exists()
+
+
+def test_nan_is_not_written_as_json(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        write_json(tmp_path / "a.json", float("nan"))
+    assert os.listdir(tmp_path) == []
+
+
+def test_folders_are_not_overwritten_unasked(tmp_path: Path) -> None:
+    claim_folder(tmp_path / "new", force=False)
+    claim_folder(tmp_path / "new", force=False)  # empty is fine
+    (tmp_path / "new" / "x").write_text("mine")
+    with pytest.raises(InputError, match=r"already exists.*--resume.*--force"):
+        claim_folder(tmp_path / "new", force=False)
+    claim_folder(tmp_path / "new", force=False, resume=True)
+    claim_folder(tmp_path / "new", force=True)
+    with pytest.raises(InputError, match="is a file"):
+        claim_folder(tmp_path / "new" / "x", force=True)
+
+
+def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage.os, "access", lambda path, mode: False)  # the tests may run as root
+    with pytest.raises(InputError, match="not writable"):
+        claim_folder(tmp_path / "locked", force=False)
+
+
+def test_bad_json_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.json").write_text("{")
+    with pytest.raises(InputError, match=r"a\.json is not valid JSON"):
+        read_json(tmp_path / "a.json")
+    with pytest.raises(InputError, match="does not exist"):
+        read_json(tmp_path / "b.json")

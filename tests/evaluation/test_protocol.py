@@ -1,0 +1,175 @@
+"""The protocol: counts right, hands a method what it asked for and nothing more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+import torch
+from sklearn.metrics import accuracy_score
+from torch import Tensor
+
+from fscil.backbones import ViT
+from fscil.backbones.extract import extract
+from fscil.core import config as configs
+from fscil.core.config import BackboneConfig, TrainConfig
+from fscil.core.errors import InputError
+from fscil.data import Benchmark, Session, View, load_benchmark
+from fscil.evaluation.features import FeatureCache
+from fscil.evaluation.protocol import run_method
+from fscil.methods import Method, make
+from fscil.training.checkpoint import Checkpoint, Classifier
+
+CONFIG = configs.load("digits")
+
+
+@pytest.fixture(scope="module")
+def benchmark() -> Benchmark:
+    return load_benchmark(CONFIG.data)
+
+
+@pytest.fixture(scope="module")
+def backbone() -> ViT:
+    torch.manual_seed(0)
+    return ViT(CONFIG.backbone).eval()
+
+
+@dataclass
+class Spy(Method):
+    """Guesses by a fixed rule and remembers what it was shown."""
+
+    name: ClassVar[str] = "spy"
+    title: ClassVar[str] = "Spy"
+    paper: ClassVar[str] = "none"
+
+    def fit_base(self, session: Session) -> None:
+        self.shown_ = [session]
+
+    def fit_novel(self, session: Session) -> None:
+        self.shown_.append(session)
+
+    def scores(self, view: View) -> Tensor:
+        self.images_ = view.images
+        seen = self.shown_[-1].classes.stop
+        return view.final[:, :seen]  # arbitrary, but a function of the features
+
+
+def test_accuracies_against_scikit_learn(benchmark: Benchmark, backbone: ViT) -> None:
+    spy = Spy()
+    outcome = run_method(spy, benchmark, FeatureCache(None, backbone))
+    for i in range(3):
+        seen = benchmark.class_range(i).stop
+        for j in range(i + 1):
+            exam = benchmark.exam(j)
+            predicted = extract(backbone, exam.images).final[:, :seen].argmax(1)
+            assert outcome.matrix.values[i, j] == pytest.approx(100 * accuracy_score(exam.labels, predicted))
+    assert outcome.matrix.test_counts == tuple(len(benchmark.exam(j).labels) for j in range(3))
+    assert outcome.matrix.classes == (6, 2, 2)
+
+
+def test_a_method_gets_features_of_its_own_session_and_no_pixels(benchmark: Benchmark, backbone: ViT) -> None:
+    spy = Spy()
+    run_method(spy, benchmark, FeatureCache(None, backbone))
+    assert [s.index for s in spy.shown_] == [0, 1, 2]
+    assert spy.images_ is None
+    for session in spy.shown_:
+        assert session.images is None
+        assert session.view is not None
+        assert len(session.view) == len(session.labels)
+        assert set(session.labels.tolist()) == set(session.classes)
+    assert [len(s) for s in spy.shown_[1:]] == [10, 10]
+
+
+def test_pixels_only_where_they_are_needed(benchmark: Benchmark, backbone: ViT) -> None:
+    class Looker(Spy):
+        needs = frozenset({"images"})
+
+    looker = Looker()
+    run_method(looker, benchmark, FeatureCache(None, backbone))
+    assert looker.images_ is not None
+    assert looker.shown_[1].images is not None
+    assert len(looker.shown_[1].images) == 10
+
+
+def test_the_head_travels_with_the_base_session_only(benchmark: Benchmark, backbone: ViT) -> None:
+    spy = Spy()
+    classifier = Classifier(
+        BackboneConfig(image_size=8, patch_size=4, embed_dim=16, depth=2, num_heads=2), TrainConfig(), 6
+    )
+    network = Checkpoint(classifier, {"classes": 6}, {"memory": torch.ones(3)})
+    run_method(spy, benchmark, FeatureCache(None, backbone), network=network)
+    assert [s.head is not None for s in spy.shown_] == [True, False, False]
+    assert [list(s.extras) for s in spy.shown_] == [["memory"], [], []]
+    assert [s.network for s in spy.shown_] == [None] * 3  # it did not say that it needs the backbone
+
+
+@pytest.mark.parametrize("fault", ["shape", "nan"])
+def test_bad_scores_are_caught(benchmark: Benchmark, backbone: ViT, fault: str) -> None:
+    class Faulty(Spy):
+        def scores(self, view: View) -> Tensor:
+            scores = super().scores(view)
+            return scores[:, 1:] if fault == "shape" else scores * float("nan")
+
+    with pytest.raises(ValueError, match="finite scores of shape"):
+        run_method(Faulty(), benchmark, FeatureCache(None, backbone))
+
+
+def test_layer_features_are_the_class_token_through_the_final_norm(benchmark: Benchmark, backbone: ViT) -> None:
+    """Against a forward pass by hand over timm's blocks."""
+    images = benchmark.exam(0).images[:5]
+    view = extract(backbone, images, (1, 3, 4))
+    trunk = backbone.trunk
+    with torch.no_grad():
+        x = trunk._pos_embed(trunk.patch_embed(backbone.prepare(images)))
+        x = trunk.norm_pre(x)
+        for number, block in enumerate(trunk.blocks, start=1):
+            x = block(x)
+            if number in view.layers:
+                assert torch.allclose(view.layers[number], trunk.norm(x)[:, 0], atol=1e-5)
+        assert torch.allclose(view.final, trunk.norm(x)[:, 0], atol=1e-5)
+    assert torch.allclose(view.final, view.layers[4], atol=1e-5)
+
+
+def test_features_do_not_depend_on_the_batch_size(benchmark: Benchmark, backbone: ViT) -> None:
+    images = benchmark.exam(0).images[:30]
+    whole, pieces = extract(backbone, images, (2,)), extract(backbone, images, (2,), batch_size=7)
+    assert torch.allclose(whole.final, pieces.final, atol=1e-5)
+    assert torch.allclose(whole.layers[2], pieces.layers[2], atol=1e-5)
+
+
+def test_cached_features_are_the_same_and_damage_is_repaired(benchmark: Benchmark, backbone: ViT, tmp_path) -> None:
+    images = benchmark.exam(1).images
+    cache = FeatureCache(tmp_path, backbone)
+    first = cache.get(images, (2,))
+    files = list(tmp_path.iterdir())
+    assert len(files) == 1
+    assert torch.equal(cache.get(images, (2,)).final, first.final)
+    files[0].write_bytes(b"damaged")
+    assert torch.equal(cache.get(images, (2,)).layers[2], first.layers[2])
+    cache.get(images, (3,))
+    cache.get(images[:-1], (2,))
+    other = ViT(CONFIG.backbone).eval()
+    FeatureCache(tmp_path, other).get(images, (2,))
+    assert len(list(tmp_path.iterdir())) == 4  # other blocks, other images, other network
+
+
+def test_any_timm_vit_by_name(benchmark: Benchmark) -> None:
+    named = ViT(configs.load("digits", ["backbone.name=vit_tiny_patch16_224"]).backbone)
+    view = extract(named, benchmark.exam(0).images[:2], (11,))  # 8x8 pixels are resized to 224
+    assert view.final.shape == (2, 192)
+    for bad in ("resnet18", "vit_of_my_dreams"):
+        with pytest.raises(InputError, match=bad):
+            ViT(configs.load("digits", [f"backbone.name={bad}"]).backbone)
+
+
+def test_parameter_counts_of_the_papers_network() -> None:
+    network = ViT(configs.load("cifar100_yourself").backbone)
+    count = sum(p.numel() for p in network.parameters())
+    assert 9.4e6 < count < 10.5e6  # appendix, table of backbones: 10M
+
+
+def test_yourself_runs_through_the_protocol_with_variants(benchmark: Benchmark, backbone: ViT) -> None:
+    outcome = run_method(make("yourself", CONFIG.options["yourself"]), benchmark, FeatureCache(None, backbone))
+    assert list(outcome.variants) == ["block 1", "block 2", "block 3", "rectified", "whitened"]
+    assert all(m.classes == (6, 2, 2) for m in outcome.variants.values())

@@ -1,0 +1,232 @@
+"""The study on digits: its numbers are those of separate runs, it can be cut off, and no test image shapes a fit."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fscil.core import config as configs
+from fscil.core.errors import InputError
+from fscil.core.storage import read_json
+from fscil.data.benchmark import Exam
+from fscil.evaluation.protocol import run_method
+from fscil.experiments import ablate as ablation
+from fscil.experiments.ablate import confidence
+from fscil.experiments.ablate.confidence import Setup, measure_confidence, without_fold
+from fscil.experiments.ablate.plan import STEPS, trades
+from fscil.experiments.run import Run
+from fscil.methods import Prototypes
+from fscil.metrics import summary
+
+SETTINGS = [
+    "draws=2",
+    "train.epochs=3",
+    "methods=prototypes,yourself",
+    "accelerator=cpu",
+    "options.yourself.base_steps=4",
+    "options.yourself.novel_steps=4",
+]
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    opened = Run.open(configs.load("digits", SETTINGS), tmp_path_factory.mktemp("ablation") / "digits")
+    opened.train()
+    return opened
+
+
+@pytest.fixture(scope="module")
+def study(run: Run) -> ablation.Study:
+    made = ablation.Study(run, run.out / "base")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fscil.experiments.ablate.cost._SECONDS", 0.01)
+        made.measure(ablation.PARTS, fresh=False)
+    return made
+
+
+@pytest.fixture(scope="module")
+def found(study: ablation.Study) -> ablation.Ablation:
+    return ablation.assemble(study)
+
+
+def alone(run: Run, study: ablation.Study, method: Any, draw: int) -> dict[str, Any]:
+    """The same measurement without the study."""
+    outcome = run_method(method, run.benchmark.draw(draw), study.cache, seed=run.config.seed, network=run.train())
+    return {"": summary(outcome.matrix), **{label: summary(m) for label, m in outcome.variants.items()}}
+
+
+def test_rows_are_what_separate_runs_give(run: Run, study: ablation.Study, found: ablation.Ablation) -> None:
+    expected = [alone(run, study, Prototypes(), 1)[""]]
+    for step in STEPS[1:]:
+        assert step.changes is not None
+        expected.append(alone(run, study, study.yourself(step.changes), 1)[step.part])
+    # What is trained does not depend on the whitened features, so the paper's ensemble is a part of ours.
+    assert alone(run, study, study.yourself({"whitened": 0.0}), 1)[""] == expected[3]
+    for line, metrics in zip(found.steps, expected, strict=True):
+        for key, values in line.scores.items():
+            assert values[1] == metrics[key], (line.label, key)
+    assert study.yourself(STEPS[1].changes or {}).weight_cr == 0
+    assert study.yourself(STEPS[2].changes or {}).weight_cr == study.method.weight_cr > 0
+
+
+def test_layers_are_what_separate_runs_give(run: Run, study: ablation.Study, found: ablation.Ablation) -> None:
+    lines = {line.key: line for line in found.layers}
+    ours = alone(run, study, study.yourself({}), 0)
+    for block in study.blocks:
+        raw = alone(run, study, Prototypes(block=block), 0)[""]
+        assert lines[f"{block}-raw"].scores["gacc_grid"][0] == raw["gacc_grid"]
+        assert lines[f"{block}-rectified"].scores["aacc"][0] == ours[f"block {block}"]["aacc"]
+    assert lines["final"].scores == found.steps[0].scores
+    assert lines["ensemble"].scores == found.steps[-2].scores
+    assert lines["whitened"].scores["aacc"][0] == ours["whitened"]["aacc"]
+    assert lines["whole"].scores == found.steps[-1].scores
+
+
+def test_curves_meet_at_the_recipe_and_start_without_the_loss(study: ablation.Study, found: ablation.Ablation) -> None:
+    for curve in found.curves:
+        assert [point.factor for point in curve.points] == [0, 0.25, 0.5, 1, 2, 4]
+        assert curve.points[3].scores == found.steps[-1].scores
+    by_key = {curve.key: curve for curve in found.curves}
+    without = study.yourself(trades(study.method)[2].scaled(0))
+    assert (without.weight_intra, without.weight_inter) == (0, 0)
+    assert by_key["ir"].points[0].scores != found.steps[-1].scores
+    assert {trade.key: trade.scaled(2) for trade in trades(study.method)} == {
+        "cos": {"weight_cos": 0.2},
+        "cr": {"weight_cr": 1.0},
+        "ir": {"weight_intra": 0.6, "weight_inter": 0.0},
+    }
+
+
+def test_a_weight_of_zero_has_no_curve(run: Run) -> None:
+    config = configs.load("digits", [*SETTINGS, "options.yourself.weight_cr=0"])
+    other = ablation.Study(dataclasses.replace(run, config=config), run.out / "base")
+    weights = {trade.key: any(trade.weights.values()) for trade in trades(other.method)}
+    assert weights == {"cos": True, "cr": False, "ir": True}
+
+
+def test_calibration_is_about_the_same_predictions(found: ablation.Ablation) -> None:
+    """Accuracies come from another code path than the matrices: both must count the same images right."""
+    steps, layers = {s.key: s for s in found.steps}, {line.key: line for line in found.layers}
+    expected = {"prototypes": steps["prototypes"], "rectified": steps["yourself"], "ensemble": steps["whitened"]}
+    expected["whitened"] = layers["whitened"]
+    expected |= {f"block {line.block}": line for line in layers.values() if line.kind == "rectified"}
+    assert {each.key for each in found.predictors} == set(expected)
+    for each in found.predictors:
+        for moment in (each.before, each.after):
+            assert moment["all"]["accuracy"] == pytest.approx(expected[each.key].scores["lacc"])
+        assert each.after["all"] != each.before["all"]
+
+
+def test_every_shot_is_left_out_once(run: Run) -> None:
+    method = ablation.Study(run, run.out / "base").method
+    session = Setup(run.benchmark, run.cache(), lambda: method, 0, torch.device("cpu"), None).prepared()[1]
+    assert session.view is not None
+    left = []
+    for fold in range(5):
+        kept, out = without_fold(session, fold, 5)
+        assert torch.bincount(kept.labels - session.classes.start).tolist() == [4, 4]
+        assert torch.bincount(out.labels - session.classes.start).tolist() == [1, 1]
+        assert out.view is not None
+        left += [row.tolist() for row in out.view.final]
+    assert sorted(left) == sorted(row.tolist() for row in session.view.final)
+
+
+def test_no_test_image_reaches_the_temperature(
+    run: Run, study: ablation.Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored = read_json(study.calibration(0).path)["predictors"]
+    benchmark = run.benchmark.draw(0)
+    honest = benchmark.exam
+    monkeypatch.setattr(benchmark, "exam", lambda index: _spoiled(honest(index)))
+    setup = Setup(benchmark, study.cache, lambda: study.yourself({}), run.config.seed, run.device, None)
+    spoiled = measure_confidence(setup)
+    for key, judged in stored.items():
+        assert spoiled[key]["temperatures"]["left_out"] == judged["temperatures"]["left_out"]
+        assert spoiled[key]["temperatures"]["test"] != judged["temperatures"]["test"]
+
+
+def _spoiled(exam: Exam) -> Exam:
+    return dataclasses.replace(exam, labels=exam.labels.flip(0))
+
+
+def test_one_shot_leaves_nothing_to_leave_out(run: Run) -> None:
+    benchmark = run.benchmark.draw(0)
+    benchmark.shot = 1
+    with pytest.raises(InputError, match="takes two shots"):
+        measure_confidence(Setup(benchmark, run.cache(), lambda: None, 0, run.device, None))  # type: ignore[arg-type,return-value]
+
+
+def test_distributions_are_not_squeezed_again() -> None:
+    p = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1]])
+    logits = torch.tensor([[1.0, 0.5, -1.0], [0.2, 0.3, 0.4]])
+    assert torch.allclose(confidence._scaled(lambda view: p)(None).exp(), p.double())  # type: ignore[arg-type]
+    twice = confidence._scaled(lambda view: logits, 2.0)(None).exp()  # type: ignore[arg-type]
+    assert torch.allclose(twice, torch.softmax(2 * logits.double(), -1))
+
+
+def test_a_cut_off_study_continues_to_the_same_document(
+    run: Run, study: ablation.Study, found: ablation.Ablation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = ["ablation", "layers"]
+    again = ablation.Study(_elsewhere(run, tmp_path), run.out / "base")
+    with monkeypatch.context() as patch:
+        patch.setattr("fscil.experiments.ablate.study.write_json", _breaking(3))
+        with pytest.raises(KeyboardInterrupt):
+            again.measure(parts, fresh=False)
+    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").rglob("*.json")}
+    assert len(files) == 3
+    assert not ablation.assemble(again).steps
+    again.measure(parts, fresh=False)
+    assert {path: path.stat().st_mtime_ns for path in files} == files
+    continued = ablation.assemble(again)
+    assert (continued.steps, continued.layers) == (found.steps, found.layers)
+    assert not continued.curves
+    assert not continued.predictors
+
+
+def test_cells_of_another_network_are_not_taken(run: Run, study: ablation.Study, tmp_path: Path) -> None:
+    other = tmp_path / "other.safetensors"
+    other.write_bytes((run.out / "base" / "backbone.safetensors").read_bytes() + b" ")
+    assert not ablation.Study(run, other).complete("layers")
+    assert study.complete("layers")
+
+
+def test_flops_and_parameters_follow_from_the_sizes(run: Run, found: ablation.Ablation) -> None:
+    costs = {cost.key: cost for cost in found.costs}
+    tokens, d, depth, classes, blocks = 17, 32, 4, sum(run.benchmark.classes), 3
+    attention = 2 * tokens * d * 3 * d + 2 * 2 * tokens * tokens * d + 2 * tokens * d * d
+    network = 2 * 16 * d * 12 + depth * (attention + 2 * 2 * tokens * d * 4 * d)
+    assert costs["backbone"].mflops == pytest.approx(network / 1e6)
+    branch = 2 * (2 * 2 * d * 2 * d) + 2 * (2 * d * 2 * d + 2 * d * d) + 2 * d * classes
+    assert costs["one"].mflops == pytest.approx(branch / 1e6)
+    joint = (1 + blocks) * d
+    assert costs["all"].mflops == pytest.approx((blocks * branch + 2 * joint * joint + 2 * joint * classes) / 1e6)
+    assert costs["means"].mflops == pytest.approx(2 * d * classes / 1e6)
+    assert costs["all"].parameters == blocks * costs["one"].parameters
+    assert costs["backbone"].parameters == sum(p.numel() for p in run.train().backbone.parameters())
+    assert all(cost.microseconds > 0 for cost in found.costs)
+
+
+def _elsewhere(run: Run, out: Path) -> Run:
+    other = dataclasses.replace(run, out=out)
+    other.use_checkpoint(run.out / "base")
+    return other
+
+
+def _breaking(after: int) -> Any:
+    """write_json that is interrupted at the next cell."""
+    from fscil.core.storage import write_json
+
+    count: Iterator[int] = iter(range(after))
+
+    def write(path: Path, content: Any) -> None:
+        if next(count, None) is None:
+            raise KeyboardInterrupt
+        write_json(path, content)
+
+    return write

@@ -1,0 +1,232 @@
+"""docs/results.md: up to date, right, and taking up new files by itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+import pytest
+from ablation_documents import document as ablation_document
+from report_documents import document
+
+from fscil.core.errors import InputError
+from fscil.pages.results.__main__ import main
+from fscil.pages.results.method_pages import BEGIN, END, method_pages
+from fscil.pages.results.page import results_page
+
+ROOT = Path(__file__).parents[2]
+REMEDY = "run `python -m fscil.pages.results`"
+
+
+def write(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content), encoding="utf-8")
+
+
+def measured(draw: int = 0, method: str = "yourself", **changes: Any) -> dict[str, Any]:
+    """A result on CIFAR-100 with a config that tells how."""
+    config = {
+        "recipe": "cifar100_yourself",
+        "seed": 0,
+        "data": {"name": "cifar100", "session_lists": "", "shot": 5},
+        "backbone": {"kind": "vit", "image_size": 32, "patch_size": 4, "embed_dim": 256, "depth": 12, "num_heads": 8},
+        "train": {"teacher": "teacher.safetensors", "distill": "zscore", "distill_weight": 0.9},
+        "options": {"yourself": {"residual": True, "layers": [8, 9, 10], "weight_all": 0.3}},
+    }
+    return document(method, draw, dataset="cifar100", recipe="cifar100_yourself", config={**config, **changes})
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    folder = tmp_path / "results"
+    for draw in range(3):
+        write(folder / "cifar100" / "yourself" / f"shots-{draw}.json", measured(draw))
+    write(folder / "cifar100" / "ablation.json", ablation_document())
+    write(folder / "cifar100" / "notes.json", {"something": "else"})
+    return folder
+
+
+def page(results: Path) -> str:
+    return results_page(results, results.parent / "docs")
+
+
+def rows(text: str, name: str) -> list[list[str]]:
+    lines = [line for line in text.splitlines() if line.startswith(f"| {name}")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def test_the_page_is_up_to_date() -> None:
+    assert (ROOT / "docs" / "results.md").read_text(encoding="utf-8") == results_page(
+        ROOT / "results", ROOT / "docs"
+    ), REMEDY
+
+
+def test_the_pages_of_the_methods_are_up_to_date() -> None:
+    pages = method_pages(ROOT / "results", ROOT / "docs")
+    assert len(pages) >= 12
+    for path, text in pages.items():
+        assert path.read_text(encoding="utf-8") == text, REMEDY
+        for link in re.findall(r"\]\((\.[^)]+)\)", text):
+            assert (path.parent / link).exists(), link
+
+
+def test_a_page_of_a_method_takes_up_new_files(results: Path) -> None:
+    docs = results.parent / "docs"
+    mine = docs / "methods" / "yourself.md"
+    mine.parent.mkdir(parents=True)
+    mine.write_text(f"# A\n{BEGIN}\nold\n{END}\nafter\n", encoding="utf-8")
+    (docs / "methods" / "other.md").write_text("no place for numbers", encoding="utf-8")
+    (docs / "methods" / "cec.md").write_text(f"{BEGIN}\n{END}", encoding="utf-8")
+    pages = method_pages(results, docs)
+    assert [path.name for path in pages] == ["cec.md", "yourself.md"]
+    assert "Not measured yet." in pages[docs / "methods" / "cec.md"]
+    text = pages[mine]
+    (row,) = rows(text, "CIFAR-100")
+    gacc = [measured(draw)["metrics"]["gacc_grid"] for draw in range(3)]
+    assert row[1:4] == ["ViT", "`cifar100_yourself`", "3"]
+    assert row[8] == f"{fmean(gacc):.2f} ± {stdev(gacc):.2f}"
+    assert text.startswith("# A\n")
+    assert text.endswith(f"{END}\nafter\n")
+    assert "old" not in text
+    mine.write_text(f"{BEGIN}\n", encoding="utf-8")
+    with pytest.raises(InputError, match="put it back"):
+        method_pages(results, docs)
+
+
+def test_every_link_leads_somewhere() -> None:
+    text = (ROOT / "docs" / "results.md").read_text(encoding="utf-8")
+    links = re.findall(r"\]\(([^)]+)\)", text)
+    for link in links:
+        assert link.startswith("https://") or (ROOT / "docs" / link).exists(), link
+    stored = {path.relative_to(ROOT).as_posix() for path in (ROOT / "results").rglob("result.json")}
+    assert stored <= {link.removeprefix("../") for link in links}  # no number without its file
+
+
+def test_our_row_is_mean_and_deviation_of_the_files(results: Path) -> None:
+    (row,) = rows(page(results), r"**YourSelf, cifar100_yourself**")
+    metrics = [measured(draw)["metrics"] for draw in range(3)]
+    first = [measured(draw)["matrix"][0][0] for draw in range(3)]
+    expected = [first, *([m[key] for m in metrics] for key in ("lacc", "novel", "aacc", "gacc_grid", "gacc_exact"))]
+    assert row[1] == "3"
+    assert row[2:8] == [f"{fmean(values):.2f} ± {stdev(values):.2f}" for values in expected]
+
+
+def test_published_rows_are_as_printed(results: Path) -> None:
+    (row,) = rows(page(results), "YourSelf  ")
+    assert row[:8] == ["YourSelf", "–", "82.9", "56.6", "39.25", "67.02", "60.32", "–"]
+    (baseline,) = rows(page(results), "ViT baseline")
+    assert baseline[5:7] == ["66.35", "54.20"]
+
+
+def test_differences_from_the_protocol_are_said(results: Path) -> None:
+    text = page(results)
+    assert "seeded draws (seeds 0 to 2)" in text
+    assert "Input: 32 × 32 pixels; the paper has 36 × 36." in text
+    assert "Network: patches of 4 pixels (paper: 3)." in text
+    assert "Teacher: one of our own, zscore targets with weight 0.9" in text
+    assert "residual = true (theirs false), weight_all = 0.3 (theirs 0)" in text
+    assert "layers =" not in text
+
+
+def test_rows_that_differ_alike_are_named_together(tmp_path: Path) -> None:
+    plain = {"kind": "vit", "image_size": 36, "patch_size": 4}
+    for name, backbone in (("a", plain), ("b", plain), ("c", {**plain, "patch_size": 6})):
+        method = {"method": f"method-{name}", "title": f"Method {name.upper()}"}
+        write(tmp_path / "results" / f"{name}.json", {**measured(backbone=backbone), **method})
+    text = page(tmp_path / "results")
+    (together,) = [line for line in text.splitlines() if line.startswith("- Method A")]
+    assert "Method B" in together
+    assert "Method C" not in together
+    assert text.count("patches of 4 pixels") == text.count("patches of 6 pixels") == 1
+
+
+def test_what_is_as_in_the_paper_is_not_listed(tmp_path: Path) -> None:
+    backbone = {"kind": "vit", "image_size": 36, "patch_size": 3, "embed_dim": 256, "depth": 12, "num_heads": 8}
+    lists = {"name": "cifar100", "session_lists": "lists"}
+    write(tmp_path / "results" / "a.json", measured(backbone=backbone, data=lists, train={}))
+    text = page(tmp_path / "results")
+    assert "Shots: the published lists" in text
+    assert "Input:" not in text
+    assert "Network:" not in text
+    assert "Teacher: none" in text
+
+
+def test_an_ablation_is_taken_up(results: Path) -> None:
+    text = page(results)
+    assert "### Ablation of YourSelf" in text
+    assert "[cifar100/ablation.json](../results/cifar100/ablation.json)" in text
+    for heading in ("What each part adds", "Raw and rectified", "Sensitivity", "Calibration", "What inference costs"):
+        assert f"#### {heading}" in text
+    (results / "cifar100" / "ablation.json").unlink()
+    assert "Ablation" not in page(results)
+
+
+def test_settings_apart_are_rows_apart(results: Path) -> None:
+    write(results / "cifar100" / "paper" / "shots-0.json", measured(options={"yourself": {"residual": False}}))
+    text = page(results)
+    assert "**YourSelf, cifar100_yourself (cifar100/paper)**" in text
+    assert "**YourSelf, cifar100_yourself (cifar100/yourself)**" in text
+    assert "- YourSelf, cifar100_yourself (cifar100/paper):" in text
+
+
+def test_other_sessions_get_a_table_of_their_own(results: Path) -> None:
+    plan = (60, 10, 10)
+    write(results / "other.json", document(dataset="cifar100", classes=plan))
+    text = page(results)
+    assert "## CIFAR-100: 60 base classes, 2 sessions of 10 new classes" in text
+    assert text.count("There are no published numbers for these sessions.") == 1
+
+
+def test_a_draw_stored_twice_or_a_wrong_metric_is_refused(results: Path) -> None:
+    write(results / "again.json", measured(0))
+    with pytest.raises(InputError, match="give each draw once"):
+        page(results)
+    wrong = measured(7)
+    wrong["metrics"]["aacc"] += 1
+    write(results / "again.json", wrong)
+    with pytest.raises(InputError, match="its matrix says"):
+        page(results)
+
+
+def test_the_command_writes_the_page(
+    results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(results.parent)
+    assert main([]) == 0
+    assert (results.parent / "docs" / "results.md").read_text(encoding="utf-8") == page(results)
+    assert not Path("src").exists()
+    numbers = Path("src", "fscil", "results_page")
+    numbers.mkdir(parents=True)
+    assert main([]) == 0
+    assert "yourself" in json.loads((numbers / "measured.json").read_text(encoding="utf-8"))
+    assert main([str(results), "elsewhere"]) == 0
+    assert Path("elsewhere", "results.md").exists()
+    assert main(["nowhere"]) == 2
+    assert "nowhere is not a folder" in capsys.readouterr().err
+
+
+def test_reimplementations_stand_beside_the_printed_rows_with_both_ranks(results: Path) -> None:
+    for draw in range(3):
+        alice = {**measured(draw, "alice"), "recipe": "cifar100_alice"}
+        write(results / "cifar100" / "alice" / f"shots-{draw}.json", alice)
+        other = {**measured(draw, "teen"), "recipe": "cifar100_teen"}  # not in the paper's table
+        write(results / "cifar100" / "teen" / f"shots-{draw}.json", other)
+        shared = measured(draw, "savc")  # on the network of another recipe
+        write(results / "cifar100" / "savc" / f"shots-{draw}.json", shared)
+    section = page(results).split("### Our reimplementations beside the printed rows")[1].split("How ours were")[0]
+    table = [line for line in section.splitlines() if line.startswith("|")][2:]
+    cells = {row.split("|")[1].strip(): [cell.strip() for cell in row.strip("|").split("|")] for row in table}
+    assert set(cells) == {"YourSelf", "ALICE"}
+    documents = [json.loads(path.read_text()) for path in (results / "cifar100" / "alice").glob("*.json")]
+    ours = fmean(document["metrics"]["aacc"] for document in documents)
+    assert cells["ALICE"][2:5] == ["80.3", f"{ours:.2f}", "63.10"]
+    assert float(cells["ALICE"][5].replace("−", "-")) == pytest.approx(ours - 63.10, abs=0.006)
+    assert {cells[name][-1] for name in cells} == {cells[name][-2] for name in cells} == {"1", "2"}
+
+
+def test_nothing_is_put_beside_printed_rows_where_no_recipe_of_a_method_was_run(tmp_path: Path) -> None:
+    write(tmp_path / "results" / "shots-0.json", measured(0, "savc"))
+    assert "beside the printed rows" not in page(tmp_path / "results")
