@@ -10,32 +10,19 @@ from typing import Any
 from fscil.core.config import build, to_dict
 from fscil.core.errors import InputError
 from fscil.core.storage import read_json
-from fscil.results.comparison import Spread, spread
+from fscil.metrics.names import HEADLINE
+from fscil.results.significance import Difference, Spread, corrected, paired, spread
 
 SCHEMA, KIND = 1, "ablation"
-SCORES = {
-    "gacc_grid": "gAcc, grid",
-    "gacc_exact": "gAcc, exact",
-    "aacc": "aAcc",
-    "base": "Base",
-    "novel": "Novel",
-    "lacc": "Last",
-}
+SCORES = ("gacc_grid", "gacc_exact", "aacc", "base", "novel", "lacc")
 GROUPS = {"all": "all test images", "base": "images of base classes", "novel": "images of new classes"}
-QUALITY = {
-    "ece_mass": "ECE, equal mass",
-    "ece_width": "ECE, equal width",
-    "nll": "NLL",
-    "brier": "Brier",
-    "accuracy": "Accuracy",
-    "confidence": "Confidence",
-}
+QUALITY = ("ece_mass", "ece_width", "nll", "brier", "accuracy", "confidence")
 MOMENTS = ("before", "after")  # the temperature is applied
 Values = Mapping[str, Sequence[float]]  # per key, one value per draw
 
 
 @dataclass(frozen=True)
-class Line:
+class AblationRow:
     """A row of a table: what was measured, over the draws."""
 
     key: str
@@ -50,7 +37,7 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Point:
+class SensitivityPoint:
     """One value of a beta."""
 
     factor: float  # times the recipe's value
@@ -61,14 +48,14 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Curve:
+class SensitivityCurve:
     """The sensitivity to one beta; without points where the recipe has it at 0."""
 
     key: str
     label: str
     about: str
     weights: Mapping[str, float]  # the recipe's values
-    points: tuple[Point, ...] = ()
+    points: tuple[SensitivityPoint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -87,7 +74,7 @@ class Predictor:
 
 
 @dataclass(frozen=True)
-class Cost:
+class InferenceCost:
     """What one step of inference costs per image."""
 
     key: str
@@ -111,28 +98,41 @@ class Ablation:
     config: Mapping[str, Any] = field(default_factory=dict)
     classes: tuple[int, ...] = ()
     commit: str = ""
-    steps: tuple[Line, ...] = ()
-    layers: tuple[Line, ...] = ()
-    curves: tuple[Curve, ...] = ()
+    steps: tuple[AblationRow, ...] = ()
+    layers: tuple[AblationRow, ...] = ()
+    curves: tuple[SensitivityCurve, ...] = ()
     predictors: tuple[Predictor, ...] = ()
-    costs: tuple[Cost, ...] = ()
+    costs: tuple[InferenceCost, ...] = ()
     batch: int = 0  # images in a batch when the cost was measured
     schema: int = SCHEMA
     kind: str = KIND
 
-    def step(self, key: str) -> Line | None:
-        return next((line for line in self.steps if line.key == key), None)
+    def step(self, key: str) -> AblationRow | None:
+        return next((row for row in self.steps if row.key == key), None)
+
+    def gains(self, key: str = HEADLINE) -> dict[str, Difference]:
+        """Of every step over the one before, by its key: one family."""
+        pairs = zip(self.steps[1:], self.steps, strict=False)
+        return corrected({row.key: _gain(row, before, key) for row, before in pairs})
+
+    def whole_gain(self, key: str = HEADLINE) -> Difference:
+        """Of the last step over the first."""
+        return _gain(self.steps[-1], self.steps[0], key)
+
+    def to_json(self) -> dict[str, Any]:
+        return to_dict(self)
 
 
-def to_json(ablation: Ablation) -> dict[str, Any]:
-    return to_dict(ablation)
+def _gain(row: AblationRow, before: AblationRow, key: str) -> Difference:
+    """Paired over the draws, which all rows share."""
+    return paired([a - b for a, b in zip(row.scores[key], before.scores[key], strict=True)])
 
 
 def is_ablation(document: Any) -> bool:
     return isinstance(document, Mapping) and document.get("kind") == KIND
 
 
-def parse(document: Any, source: str = "the file") -> Ablation:
+def parse_ablation(document: Any, source: str = "the file") -> Ablation:
     if not is_ablation(document):
         raise InputError(f"{source} is not an ablation; give an ablation.json that `fscil ablate` wrote.")
     if document.get("schema") != SCHEMA:
@@ -143,5 +143,5 @@ def parse(document: Any, source: str = "the file") -> Ablation:
         raise InputError(f"{source} is not a complete ablation ({error}); run `fscil ablate` again.") from None
 
 
-def load(path: Path) -> Ablation:
-    return parse(read_json(path), str(path))
+def load_ablation(path: Path) -> Ablation:
+    return parse_ablation(read_json(path), str(path))

@@ -16,7 +16,7 @@ KINDS = ("raw", "rectified", "ensemble")
 
 
 @dataclass(frozen=True)
-class Layer:
+class LayerScore:
     """Mean accuracies over draws when classifying with one layer's features."""
 
     label: str
@@ -29,7 +29,7 @@ class Layer:
 
 
 @dataclass(frozen=True)
-class Panel:
+class FeatureMap:
     """One map: a point per test image."""
 
     label: str
@@ -37,10 +37,10 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Maps:
-    """Maps of the same test images in several feature spaces."""
+class FeatureMaps:
+    """FeatureMaps of the same test images in several feature spaces."""
 
-    panels: tuple[Panel, ...]
+    panels: tuple[FeatureMap, ...]
     class_of_point: tuple[int, ...]
     class_names: tuple[str, ...]
     novel: tuple[bool, ...]  # per class
@@ -50,8 +50,8 @@ class Maps:
 class Analysis:
     """Either part may be missing."""
 
-    layers: tuple[Layer, ...] = ()
-    maps: Maps | None = None
+    layers: tuple[LayerScore, ...] = ()
+    maps: FeatureMaps | None = None
 
 
 def load_analysis(path: str | Path) -> Analysis:
@@ -73,12 +73,12 @@ def parse_analysis(document: Any, source: str = "the analysis") -> Analysis:
     return Analysis(layers, maps)
 
 
-def _layer(entry: Mapping[str, Any]) -> Layer:
+def _layer(entry: Mapping[str, Any]) -> LayerScore:
     if entry["kind"] not in KINDS:
         raise ValueError(f"a layer is of kind {entry['kind']!r}, not {', '.join(KINDS)}")
     accuracies = {key: _accuracy(entry.get(key), key) for key in ("aacc", "gacc_grid", "base", "novel")}
     block = None if entry.get("block") is None else int(entry["block"])
-    return Layer(str(entry["label"]), entry["kind"], block, **accuracies)
+    return LayerScore(str(entry["label"]), entry["kind"], block, **accuracies)
 
 
 def _accuracy(value: Any, key: str) -> float | None:
@@ -89,11 +89,11 @@ def _accuracy(value: Any, key: str) -> float | None:
     return float(value)
 
 
-def _maps(entry: Mapping[str, Any]) -> Maps:
+def _maps(entry: Mapping[str, Any]) -> FeatureMaps:
     names = tuple(str(name) for name in entry["class_names"])
     classes = tuple(int(index) for index in entry["class_of_point"])
     novel = tuple(bool(flag) for flag in entry["novel"])
-    panels = tuple(Panel(str(panel["label"]), _points(panel["points"])) for panel in entry["panels"])
+    panels = tuple(FeatureMap(str(panel["label"]), _points(panel["points"])) for panel in entry["panels"])
     if len(novel) != len(names):
         raise ValueError(f"{len(names)} class names but {len(novel)} novel flags")
     if classes and not 0 <= min(classes) <= max(classes) < len(names):
@@ -101,7 +101,7 @@ def _maps(entry: Mapping[str, Any]) -> Maps:
     for panel in panels:
         if len(panel.points) != len(classes):
             raise ValueError(f"map '{panel.label}' has {len(panel.points)} points for {len(classes)} labels")
-    return Maps(panels, classes, names, novel)
+    return FeatureMaps(panels, classes, names, novel)
 
 
 def _points(rows: Sequence[Sequence[float]]) -> tuple[tuple[float, float], ...]:

@@ -1,18 +1,63 @@
-"""The stored results, sorted: by data set and class plan, then one group per method and setting, over its draws."""
+"""Stored results, sorted: by data set and class plan, then one group per method and setting, over its draws."""
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from fscil.core.errors import InputError
 from fscil.core.storage import read_json
-from fscil.paper.runs import Run, dataset_key, settings
-from fscil.results.ablation import Ablation, is_ablation, parse
-from fscil.results.comparison import Spread, quantities, spread
-from fscil.results.result import Result, check_comparable, parse_result
+from fscil.results.ablation import Ablation, is_ablation, parse_ablation
+from fscil.results.result import Result, check_comparable, is_result, parse_result
+from fscil.results.significance import Spread, spread
+
+# Keys that say which run it was and where, not what was run.
+_NO_SETTING = frozenset(
+    {"recipe", "seed", "draws", "methods", "accelerator", "devices", "strategy", "precision", "path", "download"}
+)
+_SPELLINGS = {"miniimagenet": "mini", "cub": "cub200", "cub2002011": "cub200", "cifar": "cifar100"}
+
+
+def dataset_key(name: str) -> str:
+    """The one key of a data set, however it is spelt."""
+    plain = "".join(char for char in name.lower() if char.isalnum())
+    return _SPELLINGS.get(plain, plain)
+
+
+def flat(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested sections to dotted keys."""
+    found: dict[str, Any] = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping) and value:
+            found |= flat(value, f"{prefix}{key}.")
+        else:
+            found[f"{prefix}{key}"] = value
+    return found
+
+
+def settings(result: Result) -> dict[str, str | float]:
+    """What shapes a run, by dotted key: numbers, and everything else as text."""
+    found: dict[str, str | float] = {}
+    for key, value in flat(result.config).items():
+        if key.split(".")[-1] not in _NO_SETTING and value not in (None, {}):
+            plain = isinstance(value, bool | int | float)
+            found[key] = float(value) if plain else value if isinstance(value, str) else json.dumps(value)
+    return found
+
+
+def group_draws(results: Iterable[Result]) -> list[list[Result]]:
+    """Draws of one method with the same setting belong together; a draw that is there twice is refused."""
+    groups: dict[tuple[object, ...], list[Result]] = {}
+    for result in results:
+        plan = (result.method, result.title, result.recipe, result.dataset, result.matrix.classes)
+        groups.setdefault((*plan, tuple(sorted(settings(result).items()))), []).append(result)
+    for group in groups.values():
+        check_comparable(group)
+    return list(groups.values())
 
 
 @dataclass(frozen=True)
@@ -33,13 +78,13 @@ class Group:
         return os.path.commonpath([path.parent.as_posix() or "." for path in self.files])
 
     def spread(self, key: str) -> Spread | None:
-        """Of a column of the comparison (fscil.pages.report)."""
-        values = [value for result in self.results if (value := quantities(result)[key]) is not None]
+        """Of one of `fscil.results.result.SCALARS`."""
+        values = [value for result in self.results if (value := result.quantity(key)) is not None]
         return spread(values) if values else None
 
 
 @dataclass(frozen=True)
-class Shelf:
+class MeasuredBenchmark:
     """Everything measured on one data set with one class plan."""
 
     dataset: str
@@ -48,55 +93,45 @@ class Shelf:
     ablations: tuple[tuple[Path, Ablation], ...]
 
 
-def collect(folder: Path) -> list[Shelf]:
+def collect(folder: Path) -> list[MeasuredBenchmark]:
     """Every result and ablation below the folder, whatever its file is called; other files are left alone."""
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder; give the folder that holds the results.")
-    results: list[tuple[Path, Result]] = []
+    results: list[Result] = []
     ablations: list[tuple[Path, Ablation]] = []
     for path in sorted(folder.rglob("*.json")):
         document = read_json(path)
         if is_ablation(document):
-            ablations.append((path.relative_to(folder), parse(document, str(path))))
-        elif _is_result(document):
-            results.append((path.relative_to(folder), parse_result(document, str(path))))
-    plans = {(dataset_key(r.dataset), r.matrix.classes): r.dataset for _, r in results}
-    plans |= {(dataset_key(a.dataset), a.classes): a.dataset for _, a in ablations}
+            ablations.append((path.relative_to(folder), parse_ablation(document, str(path))))
+        elif is_result(document):
+            results.append(parse_result(document, str(path)))
+
+    def plan_of(measured: Result | Ablation) -> tuple[str, tuple[int, ...]]:
+        classes = measured.matrix.classes if isinstance(measured, Result) else measured.classes
+        return dataset_key(measured.dataset), classes
+
+    everything: list[Result | Ablation] = [*results, *(ablation for _, ablation in ablations)]
+    plans = {plan_of(each): each.dataset for each in everything}
     return [
-        Shelf(
+        MeasuredBenchmark(
             dataset=name,
-            classes=classes,
-            groups=_groups([e for e in results if (dataset_key(e[1].dataset), e[1].matrix.classes) == (key, classes)]),
-            ablations=tuple(e for e in ablations if (dataset_key(e[1].dataset), e[1].classes) == (key, classes)),
+            classes=plan[1],
+            groups=_named([r for r in results if plan_of(r) == plan], lambda r: Path(r.source).relative_to(folder)),
+            ablations=tuple(entry for entry in ablations if plan_of(entry[1]) == plan),
         )
-        for (key, classes), name in sorted(plans.items())
+        for plan, name in sorted(plans.items())
     ]
 
 
-def _groups(entries: list[tuple[Path, Result]]) -> tuple[Group, ...]:
+def _named(results: Sequence[Result], file_of: Callable[[Result], Path]) -> tuple[Group, ...]:
     """In the order of their first files."""
-    by_setting: dict[str, list[tuple[Path, Result]]] = {}
-    for path, result in entries:
-        by_setting.setdefault(_setting(result), []).append((path, result))
     groups = []
-    for found in by_setting.values():
-        members = sorted(found, key=lambda entry: (entry[1].draw, entry[0]))
-        results = tuple(result for _, result in members)
-        check_comparable(results)  # refuses a draw that is stored twice
-        name = ", ".join(filter(None, (results[0].title, results[0].recipe)))
-        groups.append(Group(name, results, tuple(path for path, _ in members)))
+    for found in group_draws(results):
+        members = tuple(sorted(found, key=lambda result: (result.draw, file_of(result))))
+        name = ", ".join(filter(None, (members[0].title, members[0].recipe)))
+        groups.append(Group(name, members, tuple(map(file_of, members))))
     names = [group.name for group in groups]
     return tuple(
         replace(group, name=f"{group.name} ({group.folder})") if names.count(group.name) > 1 else group
         for group in groups
     )
-
-
-def _setting(result: Result) -> str:
-    """Draws of one method with the same setting belong together; seeds, hardware and paths are not settings."""
-    run = Run(result.method, result.title, result.dataset, result.matrix, result.source, config=result.config)
-    return repr((result.method, result.recipe, sorted(settings(run).items())))
-
-
-def _is_result(document: Any) -> bool:
-    return isinstance(document, dict) and {"method", "matrix", "classes", "metrics"} <= document.keys()

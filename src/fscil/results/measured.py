@@ -1,4 +1,4 @@
-"""What was measured with each method, in short: as a document, and as the one that comes with the package."""
+"""What was measured with each method, in short: from a folder of results, and as it comes with the package."""
 
 from __future__ import annotations
 
@@ -16,20 +16,15 @@ Measured = dict[str, list[dict[str, Any]]]  # method -> one entry per data set a
 
 def measured(results: Path) -> Measured:
     found: Measured = {}
-    for shelf in collect(results):
-        for group in shelf.groups:
-            scores = {key: group.spread(key) for key in SCORES}
-            found.setdefault(group.first.method, []).append(
-                {
-                    "dataset": shelf.dataset,
-                    "recipe": group.first.recipe,
-                    "draws": len(group.results),
-                    **{
-                        key: None if value is None else {"mean": round(value.mean, 2), "std": _rounded(value.std)}
-                        for key, value in scores.items()
-                    },
-                }
-            )
+    for benchmark in collect(results):
+        for group in benchmark.groups:
+            scores: dict[str, Any] = {}
+            for key in SCORES:
+                value = group.spread(key)
+                std = None if value is None or value.std is None else round(value.std, 2)
+                scores[key] = None if value is None else {"mean": round(value.mean, 2), "std": std}
+            entry = {"dataset": benchmark.dataset, "recipe": group.first.recipe, "draws": len(group.results)}
+            found.setdefault(group.first.method, []).append({**entry, **scores})
     return found
 
 
@@ -37,7 +32,3 @@ def shipped() -> Measured:
     """The numbers of the project's own results, which an installed package has no folder of."""
     found: Measured = json.loads(SHIPPED.read_text(encoding="utf-8"))
     return found
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 2)

@@ -11,10 +11,18 @@ from typing import Any
 from fscil.core.errors import InputError
 from fscil.core.matrix import AccuracyMatrix
 from fscil.core.storage import read_json
-from fscil.metrics import summary
+from fscil.metrics import base_acc_per_session, novel_acc_per_session, summary
 
-SCHEMA = 1
+SCHEMA = 2  # of the files that are written
+READABLE = (1, 2)  # schema 1 names neither the network nor what a method keeps
 ROUNDING = 0.0051  # percent: a file may hold its numbers rounded to two decimals
+COSTS = ("seconds_base", "seconds_sessions", "peak_memory_mb")
+# What one run comes to, in the order of tables; fscil.metrics.names says what each of them is.
+SCALARS = (
+    *("base_first", "base_last", "novel_last", "lacc", "gacc_grid", "gacc_exact", "aacc", "base", "novel", "hacc"),
+    *("tacc", "pd", "rpd", "kr", "forgetting"),
+    *COSTS,
+)
 
 
 @dataclass(frozen=True)
@@ -34,6 +42,9 @@ class Result:
     hardware: Mapping[str, Any] = field(default_factory=dict)
     seconds: Mapping[str, float] = field(default_factory=dict)  # base, sessions
     peak_memory_mb: float | None = None
+    cost: Mapping[str, float] = field(default_factory=dict)  # network_parameters, kept_numbers, peak_memory_mb
+    network: Mapping[str, Any] = field(default_factory=dict)  # sha256 of its weights, and of the data it learned from
+    variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # parts of the method alone, by label
     source: str = "the result"  # the file, for messages; never printed on the page
 
     @property
@@ -41,12 +52,38 @@ class Result:
         """What two methods must share for their difference to be paired."""
         return self.seed, self.shots_seed
 
+    @property
+    def shot(self) -> int | None:
+        """Training images per new class, where the config says it."""
+        data = self.config.get("data")
+        shot = data.get("shot") if isinstance(data, Mapping) else None
+        return shot if isinstance(shot, int) and not isinstance(shot, bool) and shot > 0 else None
+
+    def quantity(self, key: str) -> float | None:
+        """One of SCALARS."""
+        if key in ("base_first", "base_last"):
+            return base_acc_per_session(self.matrix)[0 if key == "base_first" else -1]
+        if key == "novel_last":
+            return novel_acc_per_session(self.matrix)[-1]
+        if key == "peak_memory_mb":
+            return self.peak_memory_mb
+        if key in COSTS:
+            return self.seconds.get(key.removeprefix("seconds_"))
+        value: float | None = self.metrics[key]
+        return value
+
+
+def is_result(document: Any) -> bool:
+    return isinstance(document, Mapping) and {"method", "matrix", "classes"} <= document.keys()
+
 
 def find_results(paths: Iterable[str | Path]) -> list[Path]:
-    """Files as they are; for a folder, every result.json below it, in the order of their paths."""
+    """Files as they are; for a folder, every result.json below it, and every other .json that is a result."""
     found: list[Path] = []
     for path in map(Path, paths):
-        inside = sorted(path.rglob("result.json")) if path.is_dir() else [path]
+        if not path.exists():
+            raise InputError(f"{path} does not exist; give a result.json or a folder that holds some.")
+        inside = [file for file in sorted(path.rglob("*.json")) if _holds_result(file)] if path.is_dir() else [path]
         if not inside:
             raise InputError(
                 f"There is no result.json in {path} or below; run an evaluation first or name another folder."
@@ -55,8 +92,23 @@ def find_results(paths: Iterable[str | Path]) -> list[Path]:
     return list(dict.fromkeys(found))  # a folder and a file in it name the same result
 
 
+def _holds_result(path: Path) -> bool:
+    """A damaged file that is called result.json is one: it must be complained of, not passed over."""
+    if path.name == "result.json":
+        return True
+    try:
+        return is_result(read_json(path))
+    except InputError:
+        return False
+
+
+def read_results(paths: Iterable[str | Path]) -> list[Result]:
+    """Every result in these files and folders, whether or not they belong together."""
+    return [parse_result(read_json(path), str(path)) for path in find_results(paths)]
+
+
 def load_results(paths: Iterable[str | Path]) -> list[Result]:
-    """Read result files that belong into one comparison; any that does not is refused with a sentence."""
+    """Result files that belong into one comparison; any that does not is refused with a sentence."""
     results = [parse_result(read_json(Path(path)), str(path)) for path in paths]
     if not results:
         raise InputError("No result was given; name at least one result.json.")
@@ -68,9 +120,9 @@ def parse_result(document: Any, source: str = "the result") -> Result:
     """One result from its JSON document."""
     if not isinstance(document, Mapping) or "matrix" not in document:
         raise InputError(f"{source} is not a result: it has no accuracy matrix; give a result.json.")
-    if document.get("schema") != SCHEMA:
+    if document.get("schema") not in READABLE:
         raise InputError(
-            f"{source} has schema {document.get('schema')!r}, this version reads schema {SCHEMA}; "
+            f"{source} has schema {document.get('schema')!r}, this version reads schema 1 and 2; "
             f"run the evaluation again or use the version that wrote it."
         )
     get = _Reader(document, source)
@@ -89,6 +141,9 @@ def parse_result(document: Any, source: str = "the result") -> Result:
         hardware=get("hardware", Mapping, {}),
         seconds=_seconds(get),
         peak_memory_mb=_positive(get("peak_memory_mb", (int, float), None), "peak_memory_mb", source),
+        cost={key: _positive(value, key, source) or 0.0 for key, value in get("cost", Mapping, {}).items()},
+        network=get("network", Mapping, {}),
+        variants=get("variants", Mapping, {}),
         source=source,
     )
     _check_metrics(result)

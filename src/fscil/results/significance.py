@@ -1,34 +1,56 @@
-"""Is a difference more than luck? Paired over the draws, against one reference, corrected for asking many times.
+"""Is a difference more than luck? The one rule of this project: paired over the draws, Student's t, Holm's correction.
 
 Student's t for paired differences: with the three draws that are usual here a permutation test could not give a p-value
 below 0.25 whatever was measured, while t makes up for few draws by wide intervals. It assumes that the differences are
-about normal. Holm's step-down correction keeps the chance of even one false alarm in a family (one score, all methods
-against one reference) at 5 %.
+about normal. Holm's step-down correction keeps the chance of even one false alarm in a family (one score, everything
+that is compared with one reference) at 5 %.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import sqrt
-
-from fscil.results.bench import Bench
-from fscil.results.comparison import spread
+from statistics import fmean, stdev
+from typing import TypeVar
 
 LEVEL = 0.05
 _TINY = 1e-9  # percent: rounding of floats
 
+Draw = TypeVar("Draw", bound=Hashable)
+Name = TypeVar("Name", bound=Hashable)
+
 
 @dataclass(frozen=True)
-class Comparison:
-    """A method minus the reference, over the draws both have."""
+class Spread:
+    """Mean over draws; the standard deviation (n - 1) needs two of them."""
 
-    method: str
+    mean: float
+    std: float | None
+    draws: int
+
+
+def spread(values: Sequence[float]) -> Spread:
+    return Spread(fmean(values), stdev(values) if len(values) > 1 else None, len(values))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing minus its reference, over the draws both have."""
+
     mean: float
     draws: int
-    half: float | None = None  # half the width of the 95 % interval; None where the draws cannot tell
+    error: float | None = None  # standard error; None on one draw
+    half: float | None = None  # half the width of the 95 % interval; None where the draws cannot judge
     p: float | None = None
     adjusted: float | None = None  # p after Holm's correction
+
+    @property
+    def judged(self) -> bool:
+        """Whether chance can be told from effect. Not on one draw, and not where every draw shows the same difference:
+        what the draws leave untouched (such as the base session of one trained network) they cannot judge.
+        """
+        return self.p is not None or (self.error is not None and abs(self.mean) <= _TINY)
 
     @property
     def clear(self) -> bool:
@@ -42,47 +64,46 @@ class Comparison:
         return "above" if self.mean > 0 else "below"
 
 
-def compare(bench: Bench, reference: str, key: str) -> list[Comparison]:
-    """Every other method against the reference, in the order of the rows."""
-    theirs = bench.values(reference, key)
-    found = []
-    for row in bench.rows:
-        ours = bench.values(row.method, key)
-        gaps = [value - theirs[seed] for seed, value in ours.items() if seed in theirs]
-        if row.method != reference and gaps:
-            found.append(paired(row.method, gaps))
-    return corrected(found)
-
-
-def paired(method: str, gaps: Sequence[float]) -> Comparison:
-    """Mean, 95 % interval and two-sided p of Student's t."""
+def paired(gaps: Sequence[float]) -> Difference:
+    """Mean, standard error, 95 % interval and two-sided p of Student's t: a family of one."""
     gap = spread(gaps)
-    if gap.std is None or gap.std <= _TINY:
-        # One draw, or the same difference on every draw: what the draws leave untouched they cannot judge.
-        return Comparison(method, gap.mean, gap.draws)
+    if gap.std is None:
+        return Difference(gap.mean, gap.draws)
+    error = gap.std / sqrt(gap.draws)
+    if gap.std <= _TINY:
+        return Difference(gap.mean, gap.draws, error)
     from scipy import stats  # slow to import
 
-    error, freedom = gap.std / sqrt(gap.draws), gap.draws - 1
+    freedom = gap.draws - 1
     half = float(stats.t.ppf(1 - LEVEL / 2, freedom)) * error
     p = float(2 * stats.t.sf(abs(gap.mean) / error, freedom))
-    return Comparison(method, gap.mean, gap.draws, half, p)
+    return Difference(gap.mean, gap.draws, error, half, p, p)
 
 
-def corrected(comparisons: Sequence[Comparison]) -> list[Comparison]:
+def corrected(family: Mapping[Name, Difference]) -> dict[Name, Difference]:
     """Holm (1979): the smallest p times m, the next times m - 1, and so on, never smaller than the one before."""
-    judged = sorted((c for c in comparisons if c.p is not None), key=lambda c: c.p or 0.0)
-    adjusted: dict[str, float] = {}
+    judged = sorted((d.p, place, name) for place, (name, d) in enumerate(family.items()) if d.p is not None)
+    adjusted: dict[Name, float] = {}
     largest = 0.0
-    for place, comparison in enumerate(judged):
-        largest = max(largest, min(1.0, (len(judged) - place) * (comparison.p or 0.0)))
-        adjusted[comparison.method] = largest
-    return [Comparison(c.method, c.mean, c.draws, c.half, c.p, adjusted.get(c.method)) for c in comparisons]
+    for rank, (p, _, name) in enumerate(judged):
+        largest = max(largest, min(1.0, (len(judged) - rank) * p))
+        adjusted[name] = largest
+    return {name: replace(difference, adjusted=adjusted.get(name)) for name, difference in family.items()}
 
 
-def rank_agreement(first: Sequence[str], second: Sequence[str]) -> float | None:
-    """Kendall's tau between two orders of the same names: 1 alike, 0 unrelated, -1 reversed."""
-    if len(first) < 3:
-        return None
+def compare(values: Mapping[Name, Mapping[Draw, float]], reference: Name) -> dict[Name, Difference]:
+    """Everything else against the reference on the draws both have: one family."""
+    theirs = values.get(reference, {})
+    family = {}
+    for name, ours in values.items():
+        gaps = [value - theirs[draw] for draw, value in ours.items() if draw in theirs]
+        if name != reference and gaps:
+            family[name] = paired(gaps)
+    return corrected(family)
+
+
+def rank_agreement(first: Sequence[float], second: Sequence[float]) -> float:
+    """Kendall's tau of two scores of the same things: 1 the same order, 0 unrelated, -1 reversed."""
     from scipy import stats
 
-    return float(stats.kendalltau(range(len(first)), [list(second).index(name) for name in first]).statistic)
+    return float(stats.kendalltau(first, second).statistic)

@@ -1,0 +1,39 @@
+"""Jinja templates: whatever is not markup already is escaped, so no name can break out of its place."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from fscil.pages.kit import prose
+from fscil.pages.kit.looks import role_of
+from fscil.pages.kit.svg import swatch
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("fscil.pages", "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        name: getattr(prose, name)
+        for name in ("number", "signed", "percent", "plus_minus", "plural", "counted", "listed", "capitalised")
+    }
+    environment.globals |= {"swatch": swatch, "role_of": role_of}
+    return environment
+
+
+def render(template: str, **context: Any) -> str:
+    """A page of pages/templates; the same context gives the same text."""
+    style = Markup((files("fscil.pages.kit") / "style.css").read_text(encoding="utf-8"))
+    page = _environment().get_template(template).render(style=style, **context)
+    # A lone surrogate in a name is legal in JSON but not in a file.
+    return page.encode("utf-8", "replace").decode("utf-8")
