@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
 
-from fscil.core.palette import Style
+from fscil.core.palette import BLUE, GREEN, PURPLE, STYLES, VERMILLION, Style
 from fscil.pages.kit.looks import line_look, paint
+from fscil.results.significance import Spread
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ def draw_alpha_curves(
     every: int = 10,
     size: float = 1.0,
 ) -> None:
-    """gAcc(alpha), mean over sessions: new classes alone at the left end, every class alike at the right (figure 2a)."""
+    """gAcc(alpha), mean over sessions: only new classes at the left end, all alike at the right (figure 2a)."""
     for place, line in enumerate(lines):
         # Markers of neighbours stand at other places, so that they do not pile up.
         marks = list(range(place % 3 if every < 5 else 0, len(alphas), every))
@@ -55,6 +56,75 @@ def draw_alpha_curves(
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0", "0.25", "0.5", "0.75", "1"])
     axes.set_xlabel("α, the weight of a base class (a new one weighs 1)")
     axes.set_ylabel("gAcc(α) (%)")
+
+
+@dataclass(frozen=True)
+class LayerPoint:
+    """The accuracy with one layer's features, or with several together."""
+
+    kind: str  # of LAYER_STYLES
+    place: int | str  # the block of the network; a name where it is not of one block
+    value: Spread
+
+
+# The raw network is the baseline, the rectified layers together are YourSelf: drawn as those are everywhere.
+LAYER_STYLES = {
+    "raw": STYLES["prototypes"],
+    "rectified": Style(VERMILLION, "s"),
+    "raw ensemble": Style(BLUE, "D", hollow=True),
+    "ensemble": STYLES["yourself"],
+    "whitened": Style(GREEN, "^"),
+    "whole": Style(PURPLE, "D"),
+}
+LAYER_NAMES = {
+    "raw": "raw, as the network gives them",
+    "rectified": "rectified",
+    "raw ensemble": "raw layers together",
+    "ensemble": "rectified layers together",
+    "whitened": "whitened, together",
+    "whole": "rectified and whitened together",
+}
+JOINED_LAYERS = ("raw", "rectified")  # those with a point per block
+
+
+def layer_ticks(points: Sequence[LayerPoint]) -> list[str]:
+    """The places along the axis: blocks in order, then everything else as listed."""
+    names = [str(place) for place in _layer_places(points)]
+    return [name if len(name) <= 10 else f"{name[:9]}…" for name in names]
+
+
+def draw_layers(
+    axes: Axes,
+    points: Sequence[LayerPoint],
+    *,
+    names: Mapping[str, str] = LAYER_NAMES,
+    upright: bool = False,
+    size: float = 1.0,
+) -> None:
+    """Over the blocks of the network: raw and rectified as lines, and what is made of several layers at the right
+    (table 6 and figure A4). `upright` turns the ticks, for places with long names."""
+    places = {place: x for x, place in enumerate(_layer_places(points))}
+    for kind, style in LAYER_STYLES.items():
+        chosen = sorted(
+            (places[point.place], point.value.mean, point.value.std) for point in points if point.kind == kind
+        )
+        if not chosen:
+            continue
+        x, mean, std = zip(*chosen, strict=True)
+        look = line_look(style, size=size) | ({} if kind in JOINED_LAYERS else {"linestyle": "none"})
+        if kind == "ensemble":
+            axes.axhline(max(mean), color=paint(style.colour), linewidth=0.8, dashes=(1, 2))
+        spread = None if None in std else std
+        axes.errorbar(x, mean, yerr=spread, elinewidth=1.4, label=names[kind], **look)
+    axes.set_xticks(range(len(places)), layer_ticks(points), rotation=90 if upright else 0)
+    axes.set_xlim(-0.4, len(places) - 0.6)
+    axes.margins(y=0.12)
+    axes.set_xlabel("block of the network whose features are used")
+
+
+def _layer_places(points: Sequence[LayerPoint]) -> list[int | str]:
+    blocks = sorted({point.place for point in points if isinstance(point.place, int)})
+    return [*blocks, *dict.fromkeys(point.place for point in points if isinstance(point.place, str))]
 
 
 def draw_dot(axes: Axes, x: float, y: float, error: float | None, style: Style, *, size: float = 1.2) -> None:
