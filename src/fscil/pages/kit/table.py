@@ -38,6 +38,9 @@ class Cell:
 
     @property
     def plain(self) -> str:
+        """As text; a change is only shown where the cell holds nothing else."""
+        if self.change and not self.text:
+            return f"{self.change.sign} {self.change.text}".strip()
         return f"{self.text} ± {self.std}" if self.std else self.text
 
 
