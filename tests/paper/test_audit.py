@@ -13,14 +13,14 @@ from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics import aacc_per_session, gacc_at, gacc_grid
 from fscil.pages.paper.audit_prose import cause, terminal_text
 from fscil.paper.audit import audit, doubtful_values
-from fscil.paper.checks import Printed, checks, printed_rows
-from fscil.paper.finding import Finding
-from fscil.paper.printed import Cell, Dataset, datasets, method_title, table
+from fscil.paper.checks import CompleteRow, checks, printed_rows
+from fscil.paper.finding import AuditFinding
+from fscil.paper.printed import BenchmarkPlan, PrintedCell, datasets, method_title, table
 from fscil.paper.slips import find_slips
 from fscil.paper.weighting import gap_spread, mean_offset
 
 
-def measured(plan: Dataset, seed: int) -> AccuracyMatrix:
+def measured(plan: BenchmarkPlan, seed: int) -> AccuracyMatrix:
     """A plausible run: whole numbers of correct test images, base and novel falling slowly."""
     dice = random.Random(seed)
     images = (plan.base_images, *plan.session_images)
@@ -32,28 +32,28 @@ def measured(plan: Dataset, seed: int) -> AccuracyMatrix:
     return AccuracyMatrix.from_lists(rows, plan.classes, images)
 
 
-def unrounded(plan: Dataset, matrix: AccuracyMatrix) -> Printed:
+def unrounded(plan: BenchmarkPlan, matrix: AccuracyMatrix) -> CompleteRow:
     """What an author prints who rounds only the print, and takes means of the printed quantities."""
     aacc = aacc_per_session(matrix)
     return as_printed(plan, aacc, fmean(aacc), gacc_grid(AccuracyMatrix(matrix.values, matrix.classes)), matrix)
 
 
-def released(plan: Dataset, matrix: AccuracyMatrix) -> Printed:
+def released(plan: BenchmarkPlan, matrix: AccuracyMatrix) -> CompleteRow:
     """What the released code prints: tasks rounded to 0.1 first, overall aAcc as gAcc(1), sessions pooled."""
     rounded = AccuracyMatrix.from_lists([[round(v, 1) for v in row] for row in matrix.to_lists()], plan.classes)
     return as_printed(plan, aacc_per_session(matrix), fmean(gacc_at(rounded, 1.0)), gacc_grid(rounded), matrix)
 
 
-def as_printed(plan: Dataset, aacc: list[float], mean: float, gacc: float, matrix: AccuracyMatrix) -> Printed:
+def as_printed(plan: BenchmarkPlan, aacc: list[float], mean: float, gacc: float, matrix: AccuracyMatrix) -> CompleteRow:
     novel = [fmean(row[1:]) for row in matrix.to_lists()[1:]] if plan.balanced else []
-    return Printed(
-        dataset=plan,
+    return CompleteRow(
+        plan=plan,
         quoted=False,
-        aacc=tuple(Cell(f"{value:.1f}") for value in aacc),
-        mean=Cell(f"{mean:.2f}"),
-        gacc=Cell(f"{gacc:.2f}"),
-        novel=tuple(Cell(f"{value:.1f}") for value in novel),
-        average=Cell(f"{fmean(novel):.2f}") if novel else None,
+        aacc=tuple(PrintedCell(f"{value:.1f}") for value in aacc),
+        mean=PrintedCell(f"{mean:.2f}"),
+        gacc=PrintedCell(f"{gacc:.2f}"),
+        novel=tuple(PrintedCell(f"{value:.1f}") for value in novel),
+        average=PrintedCell(f"{fmean(novel):.2f}") if novel else None,
     )
 
 
@@ -76,12 +76,12 @@ def test_a_planted_slip_is_found(seed: int) -> None:
     right = row.aacc[place].text
     wrong = f"{(int(right[0]) + 4) % 9 + 1}{right[1:]}"
     cells = list(row.aacc)
-    cells[place] = Cell(wrong)
-    broken = Printed(dataset, False, tuple(cells), row.mean, row.gacc, row.novel, row.average)
+    cells[place] = PrintedCell(wrong)
+    broken = CompleteRow(dataset, False, tuple(cells), row.mean, row.gacc, row.novel, row.average)
     assert [check.column for check in checks(broken) if check.verdict == "contradicts"] == ["aacc", "gacc"]
     slips = find_slips(broken)
     assert [(slip.column, slip.printed, slip.digits) for slip in slips] == [(f"task {place + 1}", wrong, 1)]
-    assert float(slips[0].instead) == pytest.approx(float(right), abs=1.0)  # the last digit is not told by a mean
+    assert float(slips[0].instead) == pytest.approx(float(right), abs=1.0)  # a mean does not fix the last digit
 
 
 def test_a_wrong_mean_is_found() -> None:
@@ -89,7 +89,7 @@ def test_a_wrong_mean_is_found() -> None:
     row = unrounded(dataset, measured(dataset, 3))
     swapped = row.mean.text[:3] + row.mean.text[4] + row.mean.text[3]
     other = f"{(int(row.mean.text[0]) % 9) + 1}{row.mean.text[1:]}"
-    broken = Printed(dataset, False, row.aacc, Cell(other), row.gacc, row.novel, row.average)
+    broken = CompleteRow(dataset, False, row.aacc, PrintedCell(other), row.gacc, row.novel, row.average)
     assert find_slips(broken)[0].column == "aacc"
     assert find_slips(broken)[0].instead[:2] == row.mean.text[:2]
     assert swapped != other
@@ -116,7 +116,7 @@ KNOWN = {
 }
 
 
-def contradicting(*kinds: str) -> list[Finding]:
+def contradicting(*kinds: str) -> list[AuditFinding]:
     return [finding for finding in audit().of("contradicts") if finding.kind in kinds]
 
 
@@ -141,8 +141,8 @@ def test_the_likely_slips_resolve_their_rows() -> None:
     """Checked again from scratch: put the suggested cell in, and nothing contradicts any more."""
     printed = table("cub").row("topic")
     assert printed is not None
-    cells = [Cell("62.5") if cell.text == "42.5" else cell for cell in printed.sessions]
-    row = Printed(datasets()["cub200"], True, tuple(cells), printed.cells["aacc"])
+    cells = [PrintedCell("62.5") if cell.text == "42.5" else cell for cell in printed.sessions]
+    row = CompleteRow(datasets()["cub200"], True, tuple(cells), printed.cells["aacc"])
     assert [check.verdict for check in checks(row)] == ["agrees"]
 
 
@@ -182,7 +182,7 @@ def test_an_image_more_or_less_changes_no_verdict() -> None:
             images[more], images[less] = images[more] + 1, images[less] - 1
         other = replace(plan, session_images=tuple(images))
         for row in rows:
-            before, after = next(checks(row)), next(checks(replace(row, dataset=other)))
+            before, after = next(checks(row)), next(checks(replace(row, plan=other)))
             assert after.verdict == before.verdict
             assert abs(after.wide.low - before.wide.low) < 0.02
 

@@ -10,7 +10,7 @@ from fscil.core.errors import InputError
 from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics import aacc_per_session, gacc_exact, gacc_grid, novel_acc_per_session
 from fscil.paper.inversion import aacc_row, gacc_weights, inversions, invert, task_rounding
-from fscil.paper.printed import Cell, datasets, table
+from fscil.paper.printed import PrintedCell, datasets, table
 
 PLANS = sorted(datasets())
 accuracy = st.floats(0.0, 100.0, allow_nan=False)
@@ -23,8 +23,8 @@ def matrices(draw: st.DrawFn, plan: str) -> AccuracyMatrix:
     return AccuracyMatrix.from_lists(rows, classes)
 
 
-def printed(values: list[float | None], digits: int) -> list[Cell]:
-    return [Cell(f"{value:.{digits}f}") for value in values if value is not None]
+def printed(values: list[float | None], digits: int) -> list[PrintedCell]:
+    return [PrintedCell(f"{value:.{digits}f}") for value in values if value is not None]
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -87,4 +87,4 @@ def test_most_published_gacc_values_come_out_to_a_hundredth() -> None:
 
 def test_rows_of_the_wrong_length_are_refused() -> None:
     with pytest.raises(InputError, match=r"CIFAR-100 has 9 sessions; give 9 aAcc and 8 novel cells, not 1 and 1\."):
-        invert(datasets()["cifar100"], [Cell("80.0")], [Cell("30.0")])
+        invert(datasets()["cifar100"], [PrintedCell("80.0")], [PrintedCell("30.0")])

@@ -9,12 +9,12 @@ from functools import cache
 from typing import Any
 
 from fscil.metrics import aacc_per_session, gacc_grid_per_session
-from fscil.paper import between_tables as cross
+from fscil.paper.between_tables import claim_findings, mark_findings, print_findings
 from fscil.paper.checks import Check, Verdict, checks, printed_rows
-from fscil.paper.finding import COLUMNS, KINDS, Finding, Kind
+from fscil.paper.finding import COLUMNS, KINDS, AuditFinding, Kind
 from fscil.paper.interval import Interval
 from fscil.paper.inversion import gacc_weights, inversions
-from fscil.paper.printed import Cell, PrintedTable, corner_matrix, datasets, method_title, paper, tables
+from fscil.paper.printed import PrintedCell, PrintedTable, corner_matrix, datasets, method_title, paper, tables
 from fscil.paper.slips import Slip, find_slips
 
 RISE = 3.0  # points: a base accuracy that rises by more, while nothing is learned about base classes, deserves a remark
@@ -24,11 +24,11 @@ RISE = 3.0  # points: a base accuracy that rises by more, while nothing is learn
 class Audit:
     """All findings, in the order of the paper's tables."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
     remarks: tuple[str, ...]  # odd, though possible
     blind: tuple[str, ...]  # gAcc values that nothing printed allows to recompute
 
-    def of(self, *verdicts: Verdict) -> list[Finding]:
+    def of(self, *verdicts: Verdict) -> list[AuditFinding]:
         return [finding for finding in self.findings if finding.verdict in verdicts]
 
     def counts(self, *kinds: Kind) -> dict[Verdict, int]:
@@ -58,9 +58,9 @@ def audit() -> Audit:
     findings = (
         *rows,
         *_merge(_corner_findings()),
-        *cross.print_findings(flagged),
-        *cross.claim_findings(flagged),
-        *cross.mark_findings(),
+        *print_findings(flagged),
+        *claim_findings(flagged),
+        *mark_findings(),
     )
     return Audit(findings, tuple(_rises()), tuple(_blind()))
 
@@ -75,7 +75,7 @@ def doubtful_values(printed: PrintedTable) -> set[tuple[str, str]]:
     }
 
 
-def _row_findings() -> Iterator[Finding]:
+def _row_findings() -> Iterator[AuditFinding]:
     for printed, row, complete in printed_rows():
         for check in checks(complete):
             if check.column == "avg" and printed.kind != "novel":
@@ -93,10 +93,10 @@ def _relevant(slips: tuple[Slip, ...], column: str) -> tuple[Slip, ...]:
 
 def _finding(
     printed: PrintedTable, row: str, check: Check, slips: tuple[Slip, ...] = (), *, quoted: bool = False
-) -> Finding:
+) -> AuditFinding:
     explained = check.verdict == "explained"
     bounds = check.wide if check.verdict != "agrees" else check.strict
-    return Finding(
+    return AuditFinding(
         kind="gacc" if check.column == "gacc" else "mean",
         tables=(printed.number,),
         dataset=datasets()[printed.dataset].title,
@@ -113,7 +113,7 @@ def _finding(
     )
 
 
-def _corner_findings() -> Iterator[Finding]:
+def _corner_findings() -> Iterator[AuditFinding]:
     """The corner cases print their whole matrix, so their metrics follow exactly."""
     for printed in tables().values():
         if printed.kind != "corner":
@@ -129,20 +129,20 @@ def _corner_findings() -> Iterator[Finding]:
                 yield finding
 
 
-def _corner_note(cell: Cell, value: float) -> str:
+def _corner_note(cell: PrintedCell, value: float) -> str:
     cut = math.floor(value * 10**cell.digits) / 10**cell.digits
     return "cut off instead of rounded" if abs(cut - cell.value) < 1e-9 else ""
 
 
-def _corner_slip(cell: Cell, value: float) -> tuple[Slip, ...]:
+def _corner_slip(cell: PrintedCell, value: float) -> tuple[Slip, ...]:
     right = f"{value:.{cell.digits}f}"
     digits = sum(a != b for a, b in zip(right, cell.text, strict=False))
     return (Slip("", cell.text, right, digits),)
 
 
-def _merge(findings: Iterable[Finding]) -> Iterator[Finding]:
+def _merge(findings: Iterable[AuditFinding]) -> Iterator[AuditFinding]:
     """One finding for a value that several tables print alike, from rows that are alike."""
-    merged: dict[tuple[Any, ...], Finding] = {}
+    merged: dict[tuple[Any, ...], AuditFinding] = {}
     for finding in findings:
         key = (finding.kind, finding.dataset, finding.row, finding.column, finding.printed, finding.recomputed)
         if key in merged:
@@ -154,7 +154,7 @@ def _merge(findings: Iterable[Finding]) -> Iterator[Finding]:
     yield from merged.values()
 
 
-def _with_siblings(findings: list[Finding]) -> list[Finding]:
+def _with_siblings(findings: list[AuditFinding]) -> list[AuditFinding]:
     """Say where another table prints the same row, or the same mean, so that it fits."""
     fitting = {(f.dataset, f.row): f for f in findings if f.column == "aacc" and f.verdict == "agrees"}
     stale = {
@@ -194,7 +194,7 @@ def _asked_for(dataset: str, method: str, i: int) -> str:
     check = next(check for check in checks(row) if check.column == "gacc")
     if check.verdict != "contradicts":
         return ""
-    plan = row.dataset
+    plan = row.plan
     weight = gacc_weights(plan)["grid"][i][0] * (plan.ratio + i) / plan.ratio / plan.sessions
     shift = (check.printed.interval - check.wide) * (1 / weight)
     cells = [cell.value for cell in row.aacc]
@@ -211,7 +211,7 @@ def _blind() -> Iterator[str]:
     known = {(dataset, method) for dataset, method in inversions()}
     seen = set()
     for printed, row, complete in printed_rows():
-        entry = f"{method_title(row.key)}, {complete.dataset.title}"
+        entry = f"{method_title(row.key)}, {complete.plan.title}"
         if complete.gacc is not None and (printed.dataset, row.key) not in known and entry not in seen:
             seen.add(entry)
             yield entry

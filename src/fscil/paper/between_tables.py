@@ -8,16 +8,16 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from fscil.paper.checks import printed_rows
-from fscil.paper.finding import COLUMNS, Finding
+from fscil.paper.finding import COLUMNS, AuditFinding
 from fscil.paper.interval import mean
 from fscil.paper.inversion import inversions
-from fscil.paper.printed import Cell, claims, datasets, method_title, table, tables
+from fscil.paper.printed import PrintedCell, claims, datasets, method_title, table, tables
 
 Flagged = set[tuple[str, str, str]]  # (table number, row, column) already found to contradict its own row
 _ORDER = ("best", "second")
 
 
-def print_findings(flagged: Flagged) -> Iterator[Finding]:
+def print_findings(flagged: Flagged) -> Iterator[AuditFinding]:
     """Every number that the paper prints more than once; a row of sessions counts as one."""
     for (dataset, method, column), prints in _prints().items():
         row = method_title(method)
@@ -25,7 +25,7 @@ def print_findings(flagged: Flagged) -> Iterator[Finding]:
             continue  # printed once, or said already with its cause
         texts = dict.fromkeys(text for _, text in prints)
         same = len({tuple(map(float, text.split())) for text in texts}) == 1
-        yield Finding(
+        yield AuditFinding(
             kind="prints",
             tables=tuple(number for number, _ in prints),
             dataset=datasets()[dataset].title,
@@ -37,7 +37,7 @@ def print_findings(flagged: Flagged) -> Iterator[Finding]:
         )
 
 
-def claim_findings(flagged: Flagged) -> Iterator[Finding]:
+def claim_findings(flagged: Flagged) -> Iterator[AuditFinding]:
     """Differences stated in the text, against the two cells they are taken from."""
     for claim in claims():
         cells, risky = [], []
@@ -49,9 +49,9 @@ def claim_findings(flagged: Flagged) -> Iterator[Finding]:
             if (table(name).number, method_title(method), column) in flagged:
                 risky.append(f"{method_title(method)}'s {row.cells[column].text}")
         difference = cells[0].interval - cells[1].interval
-        stated = Cell(claim["value"])
+        stated = PrintedCell(claim["value"])
         fits = difference.meets(stated.interval)
-        yield Finding(
+        yield AuditFinding(
             kind="claim",
             tables=tuple(dict.fromkeys(table(name).number for name, _, _ in (claim["of"], claim["minus"]))),
             dataset="",
@@ -66,7 +66,7 @@ def claim_findings(flagged: Flagged) -> Iterator[Finding]:
         )
 
 
-def mark_findings() -> Iterator[Finding]:
+def mark_findings() -> Iterator[AuditFinding]:
     """Bold for the best and underlined for the second best value of a column."""
     for printed in tables().values():
         for column in printed.columns:
@@ -80,7 +80,7 @@ def mark_findings() -> Iterator[Finding]:
                 right = marked.cells[column].value == holder.cells[column].value
                 quoted = " (quoted)" if holder.quoted else ""
                 note = f"set as {mark}, but {method_title(holder.key)}{quoted} has {holder.cells[column].text}"
-                yield Finding(
+                yield AuditFinding(
                     kind="mark",
                     tables=(printed.number,),
                     dataset=datasets()[printed.dataset].title,

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
+from fscil.metrics.names import label
 from fscil.paper.checks import Verdict
 from fscil.paper.slips import Slip
 
 Kind = Literal["mean", "gacc", "prints", "claim", "mark"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
-COLUMNS = {"aacc": "aAcc", "gacc": "gAcc", "avg": "novel average"}
+COLUMNS = {"aacc": label("aacc"), "gacc": "gAcc", "avg": "novel average"}  # what summarises a row, as the paper says it
 
 
 @dataclass(frozen=True)
-class Finding:
+class AuditFinding:
     """What is printed, what follows from the rest, and whether the two can both be right."""
 
     kind: Kind

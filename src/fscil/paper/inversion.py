@@ -20,7 +20,7 @@ from fscil.core.errors import InputError
 from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics import gacc_exact_per_session, gacc_grid_per_session
 from fscil.paper.interval import Interval, mean
-from fscil.paper.printed import Cell, Dataset, datasets, tables
+from fscil.paper.printed import BenchmarkPlan, PrintedCell, datasets, tables
 
 Variant = Literal["grid", "exact"]
 _TASK_ROUNDING = 0.05  # percent: the released code rounds every task's accuracy to 0.1 before it computes gAcc
@@ -38,36 +38,34 @@ class Inversion:
     matrix: AccuracyMatrix  # the middle of the bounds; the novel sessions share their mean, which gAcc cannot tell
 
 
-def invert(dataset: Dataset, aacc: Sequence[Cell], novel: Sequence[Cell]) -> Inversion:
+def invert(plan: BenchmarkPlan, aacc: Sequence[PrintedCell], novel: Sequence[PrintedCell]) -> Inversion:
     """`aacc` has one cell per session, `novel` one per session after the first."""
-    if len(aacc) != dataset.sessions or len(novel) != dataset.novel_sessions:
+    if len(aacc) != plan.sessions or len(novel) != plan.novel_sessions:
         raise InputError(
-            f"{dataset.title} has {dataset.sessions} sessions; give {dataset.sessions} aAcc and "
-            f"{dataset.novel_sessions} novel cells, not {len(aacc)} and {len(novel)}."
+            f"{plan.title} has {plan.sessions} sessions; give {plan.sessions} aAcc and "
+            f"{plan.novel_sessions} novel cells, not {len(aacc)} and {len(novel)}."
         )
-    ratio = dataset.ratio
+    ratio = plan.ratio
     novels = (Interval.point(0.0), *(cell.interval for cell in novel))
     accuracies = tuple(cell.interval for cell in aacc)
     bases = tuple(
         (a * ((ratio + n) / ratio) - m * (n / ratio)).clip(0.0, 100.0)
         for n, (a, m) in enumerate(zip(accuracies, novels, strict=True))
     )
-    grid, exact = (gacc_bounds(dataset, accuracies, novels, variant) for variant in ("grid", "exact"))
-    return Inversion(
-        bases, novels, grid, exact, grid.widen(task_rounding(dataset)), _middle_matrix(dataset, bases, novels)
-    )
+    grid, exact = (gacc_bounds(plan, accuracies, novels, variant) for variant in ("grid", "exact"))
+    return Inversion(bases, novels, grid, exact, grid.widen(task_rounding(plan)), _middle_matrix(plan, bases, novels))
 
 
-def task_rounding(dataset: Dataset) -> float:
+def task_rounding(plan: BenchmarkPlan) -> float:
     """How far grid gAcc moves at most when every task's accuracy is rounded to 0.1 percent first."""
-    base_slack, novel_slack = task_slacks(dataset)
-    return fmean(base * base_slack + novel * novel_slack for base, novel in gacc_weights(dataset)["grid"])
+    base_slack, novel_slack = task_slacks(plan)
+    return fmean(base * base_slack + novel * novel_slack for base, novel in gacc_weights(plan)["grid"])
 
 
-def task_slacks(dataset: Dataset) -> tuple[float, float]:
+def task_slacks(plan: BenchmarkPlan) -> tuple[float, float]:
     """The rounding of base and novel task accuracies: none where images divide 1000, as 500 do: steps of 0.2."""
-    base = 0.0 if 1000 % dataset.base_images == 0 else _TASK_ROUNDING
-    return base, 0.0 if all(1000 % images == 0 for images in dataset.session_images) else _TASK_ROUNDING
+    base = 0.0 if 1000 % plan.base_images == 0 else _TASK_ROUNDING
+    return base, 0.0 if all(1000 % images == 0 for images in plan.session_images) else _TASK_ROUNDING
 
 
 @cache
@@ -83,7 +81,7 @@ def inversions() -> dict[tuple[str, str], Inversion]:
     return found
 
 
-def aacc_row(dataset: str, method: str) -> list[Cell] | None:
+def aacc_row(dataset: str, method: str) -> list[PrintedCell] | None:
     """The per-session aAcc cells of a method: from the comparison tables, else the ablations (the ViT baseline)."""
     for kind in ("comparison", "ablation"):
         for printed in tables().values():
@@ -94,21 +92,21 @@ def aacc_row(dataset: str, method: str) -> list[Cell] | None:
 
 
 def gacc_bounds(
-    dataset: Dataset, accuracies: Sequence[Interval], novels: Sequence[Interval], variant: Variant
+    plan: BenchmarkPlan, accuracies: Sequence[Interval], novels: Sequence[Interval], variant: Variant
 ) -> Interval:
     """Bounds of gAcc from aAcc and novel accuracy per session; the novel value of the base session is not used."""
-    ratio = dataset.ratio
+    ratio = plan.ratio
     return mean(
         a * (base * (ratio + n) / ratio) + m * (novel - base * n / ratio)
-        for n, (a, m, (base, novel)) in enumerate(zip(accuracies, novels, gacc_weights(dataset)[variant], strict=True))
+        for n, (a, m, (base, novel)) in enumerate(zip(accuracies, novels, gacc_weights(plan)[variant], strict=True))
     )
 
 
 @cache
-def gacc_weights(dataset: Dataset) -> dict[Variant, list[tuple[float, float]]]:
+def gacc_weights(plan: BenchmarkPlan) -> dict[Variant, list[tuple[float, float]]]:
     """Weights of base and novel accuracy in gAcc_i, per session: the metric itself, on unit matrices."""
     units = [
-        AccuracyMatrix.from_lists([[base] + [novel] * i for i in range(dataset.sessions)], dataset.classes)
+        AccuracyMatrix.from_lists([[base] + [novel] * i for i in range(plan.sessions)], plan.classes)
         for base, novel in ((100.0, 0.0), (0.0, 100.0))
     ]
 
@@ -118,6 +116,6 @@ def gacc_weights(dataset: Dataset) -> dict[Variant, list[tuple[float, float]]]:
     return {"grid": weights(gacc_grid_per_session), "exact": weights(gacc_exact_per_session)}
 
 
-def _middle_matrix(dataset: Dataset, bases: Sequence[Interval], novels: Sequence[Interval]) -> AccuracyMatrix:
+def _middle_matrix(plan: BenchmarkPlan, bases: Sequence[Interval], novels: Sequence[Interval]) -> AccuracyMatrix:
     rows = [[base.middle] + [novel.middle] * n for n, (base, novel) in enumerate(zip(bases, novels, strict=True))]
-    return AccuracyMatrix.from_lists(rows, dataset.classes)
+    return AccuracyMatrix.from_lists(rows, plan.classes)

@@ -24,7 +24,7 @@ _TEXT_COLUMNS = frozenset({"key", "name", "quoted", "marks", "source"})
 
 
 @dataclass(frozen=True)
-class Cell:
+class PrintedCell:
     """One printed cell."""
 
     text: str
@@ -50,23 +50,23 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Row:
+class PrintedRow:
     """One printed row: a method (or a model, for the corner cases) and its cells by column."""
 
     key: str
     name: str  # as printed there
-    cells: Mapping[str, Cell]
+    cells: Mapping[str, PrintedCell]
     quoted: bool = False  # dagger: copied from the method's own paper, not measured by the authors
     marks: Mapping[str, str] = field(default_factory=dict)  # column -> best (bold) or second (underlined)
 
     @property
-    def sessions(self) -> list[Cell]:
+    def sessions(self) -> list[PrintedCell]:
         """The cells of the per-session columns."""
         return [cell for column, cell in self.cells.items() if column.isdigit()]
 
 
 @dataclass(frozen=True)
-class Dataset:
+class BenchmarkPlan:
     """The class plan of a benchmark, and its test images per session as in the public session lists.
 
     CUB-200's counts were inferred from the sizes of those lists and their known sum: one may be off by an image or two,
@@ -112,9 +112,9 @@ class PrintedTable:
     dataset: str  # key, empty where it has none
     title: str
     columns: tuple[str, ...]  # of the cells, in print order
-    rows: tuple[Row, ...]
+    rows: tuple[PrintedRow, ...]
 
-    def row(self, key: str) -> Row | None:
+    def row(self, key: str) -> PrintedRow | None:
         return next((row for row in self.rows if row.key == key), None)
 
     @property
@@ -135,10 +135,10 @@ def table(name: str) -> PrintedTable:
 
 
 @cache
-def datasets() -> dict[str, Dataset]:
+def datasets() -> dict[str, BenchmarkPlan]:
     entries = _read_json("datasets.json")
     return {
-        key: Dataset(key=key, **{**entry, "session_images": tuple(entry["session_images"])})
+        key: BenchmarkPlan(key=key, **{**entry, "session_images": tuple(entry["session_images"])})
         for key, entry in entries.items()
     }
 
@@ -177,13 +177,13 @@ def _read_table(entry: Mapping[str, str]) -> PrintedTable:
     return PrintedTable(**entry, columns=columns, rows=tuple(_row(line, columns) for line in lines))
 
 
-def _row(line: Mapping[str, str], columns: tuple[str, ...]) -> Row:
+def _row(line: Mapping[str, str], columns: tuple[str, ...]) -> PrintedRow:
     marks = dict(mark.split(":") for mark in line.get("marks", "").split())
     name = line.get("name") or method_title(line["key"])
     if line.get("source"):
         name = f"{name} ({line['source']})"
-    cells = {column: Cell(line[column]) for column in columns}
-    return Row(line["key"], name, cells, quoted=line.get("quoted") == "yes", marks=marks)
+    cells = {column: PrintedCell(line[column]) for column in columns}
+    return PrintedRow(line["key"], name, cells, quoted=line.get("quoted") == "yes", marks=marks)
 
 
 def _read_json(name: str) -> Any:

@@ -1,10 +1,12 @@
-"""One method on one data set, from the paper or from a user's runs, ready to be tabulated and drawn."""
+"""One method on one data set, from the paper or from a user's results, ready to be tabulated and drawn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, stdev
+from functools import cached_property
+
+import numpy as np
 
 from fscil.core.errors import InputError, nearest
 from fscil.core.matrix import AccuracyMatrix
@@ -18,12 +20,15 @@ from fscil.metrics import (
     novel_acc_per_session,
 )
 from fscil.paper.inversion import inversions
-from fscil.paper.printed import corner_matrix, method_title, tables
+from fscil.paper.printed import BenchmarkPlan, corner_matrix, method_title, tables
+from fscil.results.grouping import dataset_key, group_draws, settings
+from fscil.results.result import Result
+from fscil.results.significance import Spread, spread
 
 
 @dataclass(frozen=True)
 class Series:
-    """A method's matrices: one from the paper, one per draw from a user."""
+    """A method's matrices: one from the paper, one per draw from a user. Arrays have a row per draw."""
 
     key: str
     title: str
@@ -40,39 +45,38 @@ class Series:
         draws = f", {len(self.matrices)} draws" if len(self.matrices) > 1 else ""
         return f"{self.title} (yours{draws})" if self.yours else self.title
 
-    def aacc_per_session(self) -> list[float]:
-        return self._mean(aacc_per_session)
+    @cached_property
+    def aacc(self) -> Spread:
+        return spread([aacc(matrix) for matrix in self.matrices])
 
-    def gacc_per_session(self) -> list[float]:
-        return self._mean(gacc_grid_per_session)
+    @cached_property
+    def gacc(self) -> Spread:
+        return spread([gacc_grid(matrix) for matrix in self.matrices])
 
-    def novel_per_session(self) -> list[float]:
+    def aacc_per_session(self) -> np.ndarray:
+        return self._per_draw(aacc_per_session)
+
+    def gacc_per_session(self) -> np.ndarray:
+        return self._per_draw(gacc_grid_per_session)
+
+    def novel_per_session(self) -> np.ndarray:
         """From the first incremental session on."""
-        return self._mean(lambda matrix: [value for value in novel_acc_per_session(matrix) if value is not None])
+        return self._per_draw(lambda matrix: novel_acc_per_session(matrix)[1:])
 
-    def base_per_session(self) -> list[float]:
-        return self._mean(lambda matrix: [float(value) for value in matrix.values[:, 0]])
-
-    def last_row(self) -> list[float]:
+    def last_row(self) -> np.ndarray:
         """Accuracy on every task after the last session."""
-        return self._mean(lambda matrix: [float(value) for value in matrix.values[-1]])
+        return self._per_draw(lambda matrix: matrix.values[-1])
 
-    def curve(self) -> tuple[list[float], list[float]]:
+    def curve(self) -> tuple[list[float], np.ndarray]:
         """alpha and gAcc(alpha) on the published grid, whose area is the grid gAcc."""
         steps = grid_steps(self.classes)
         if steps is None:
             raise InputError(f"{self.title} has a base session only; gAcc needs at least one novel session.")
         alphas = [k / steps for k in range(steps + 1)]
-        return alphas, self._mean(lambda matrix: gacc_curve(matrix, alphas, at_zero="published"))
+        return alphas, self._per_draw(lambda matrix: gacc_curve(matrix, alphas, at_zero="published"))
 
-    def aacc(self) -> tuple[float, float | None]:
-        return _mean_and_spread([aacc(matrix) for matrix in self.matrices])
-
-    def gacc(self) -> tuple[float, float | None]:
-        return _mean_and_spread([gacc_grid(matrix) for matrix in self.matrices])
-
-    def _mean(self, metric: Callable[[AccuracyMatrix], list[float]]) -> list[float]:
-        return [fmean(values) for values in zip(*map(metric, self.matrices), strict=True)]
+    def _per_draw(self, metric: Callable[[AccuracyMatrix], Sequence[float | None] | np.ndarray]) -> np.ndarray:
+        return np.array([metric(matrix) for matrix in self.matrices], dtype=float)
 
 
 def published(dataset: str, methods: Sequence[str] = ()) -> list[Series]:
@@ -93,5 +97,59 @@ def corner_cases() -> list[Series]:
     return [Series(table.name, method_title(table.name), table.dataset, (corner_matrix(table),)) for table in corners]
 
 
-def _mean_and_spread(values: list[float]) -> tuple[float, float | None]:
-    return fmean(values), stdev(values) if len(values) > 1 else None
+def as_series(results: Iterable[Result]) -> list[Series]:
+    """Draws of one method with the same settings become one series; other settings are another series."""
+    groups = group_draws(results)
+    series = []
+    for group in groups:
+        first = group[0]
+        rivals = [other[0] for other in groups if (other[0].method, other[0].dataset) == (first.method, first.dataset)]
+        suffix = _differing(first, rivals)
+        matrices = tuple(result.matrix for result in group)
+        series.append(Series(f"{first.method}{suffix}", f"{first.title}{suffix}", first.dataset, matrices, yours=True))
+    return series
+
+
+def comparable(series: Sequence[Series], plan: BenchmarkPlan, *, any_dataset: bool = False) -> list[Series]:
+    """The same series, if they may stand beside published numbers of that data set."""
+    for entry in series:
+        if entry.classes != plan.classes:
+            raise InputError(
+                f"{entry.title} has classes {_counts(entry.classes)}, {plan.title} has {_counts(plan.classes)}; "
+                f"such rows do not fit into one table."
+            )
+        if dataset_key(entry.dataset) != plan.key and not any_dataset:
+            raise InputError(
+                f"{entry.title} was measured on {entry.dataset}, this is {plan.title}: the numbers are not "
+                f"comparable; choose a table or figure of its data set, or add --any-dataset to see them side by side."
+            )
+    return list(series)
+
+
+def _counts(classes: tuple[int, ...]) -> str:
+    if len(classes) > 2 and len(set(classes[1:])) == 1:
+        return f"{classes[0]} + {len(classes) - 1} x {classes[1]}"
+    return " + ".join(map(str, classes))
+
+
+def _differing(result: Result, rivals: Sequence[Result]) -> str:
+    """What tells a method's series apart, as part of its name: their recipes, else the settings that differ."""
+    recipes = [_recipe(rival) for rival in rivals]
+    if len(rivals) > 1 and all(recipes) and len(set(recipes)) == len(recipes):
+        return f" ({_recipe(result)})"
+    own, theirs = _named_settings(result), [_named_settings(rival) for rival in rivals]
+    parts = []
+    for name in sorted({name for each in theirs for name in each}):
+        if len({each.get(name) for each in theirs}) > 1:
+            value = own.get(name, "unset")
+            shown = f"{value:g}" if isinstance(value, float) else value
+            parts.append(f"{name.split('.')[-1]} {shown}")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _named_settings(result: Result) -> dict[str, str | float]:
+    return {"recipe": _recipe(result) or "unset", **settings(result)}
+
+
+def _recipe(result: Result) -> str:
+    return result.recipe or str(result.config.get("recipe") or "")

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 
-from fscil.paper.checks import Check, Printed, checks
-from fscil.paper.printed import Cell
+from fscil.paper.checks import Check, CompleteRow, checks
+from fscil.paper.printed import PrintedCell
 
 
 @dataclass(frozen=True)
@@ -22,27 +22,27 @@ class Slip:
 
 
 @cache
-def find_slips(row: Printed) -> tuple[Slip, ...]:
+def find_slips(row: CompleteRow) -> tuple[Slip, ...]:
     """The best single-digit change of each cell that has one; without any, the best change of a whole cell."""
     best: dict[str, tuple[tuple[int, float], Slip]] = {}
     for column, cell, changed in _single_cells(row):
         for text in _one_digit_off(cell.text):
-            _keep_best(best, row, column, cell, text, changed(Cell(text)), digits=1)
+            _keep_best(best, row, column, cell, text, changed(PrintedCell(text)), digits=1)
     if not best:
         for column, cell, changed in _single_cells(row):
             for text in _any_value(row, column, cell):
                 digits = sum(a != b for a, b in zip(text.rjust(6), cell.text.rjust(6), strict=True))
-                _keep_best(best, row, column, cell, text, changed(Cell(text)), digits)
+                _keep_best(best, row, column, cell, text, changed(PrintedCell(text)), digits)
     return tuple(slip for _, slip in best.values())
 
 
-class _Change:
+class _Replacement:
     """The row with one of its cells replaced."""
 
-    def __init__(self, row: Printed, field: str, index: int | None = None) -> None:
+    def __init__(self, row: CompleteRow, field: str, index: int | None = None) -> None:
         self.row, self.field, self.index = row, field, index
 
-    def __call__(self, cell: Cell) -> Printed:
+    def __call__(self, cell: PrintedCell) -> CompleteRow:
         if self.index is None:
             return replace(self.row, **{self.field: cell})  # type: ignore[arg-type]
         cells = list(getattr(self.row, self.field))
@@ -50,25 +50,25 @@ class _Change:
         return replace(self.row, **{self.field: tuple(cells)})  # type: ignore[arg-type]
 
 
-def _single_cells(row: Printed) -> Iterator[tuple[str, Cell, _Change]]:
+def _single_cells(row: CompleteRow) -> Iterator[tuple[str, PrintedCell, _Replacement]]:
     """The cells that take part in a failing check."""
     failing = {check.column for check in checks(row) if check.verdict == "contradicts"}
     if failing & {"aacc", "gacc"}:
-        yield from ((f"task {i + 1}", cell, _Change(row, "aacc", i)) for i, cell in enumerate(row.aacc))
+        yield from ((f"task {i + 1}", cell, _Replacement(row, "aacc", i)) for i, cell in enumerate(row.aacc))
     if failing & {"avg", "gacc"}:
-        yield from ((f"novel task {i + 2}", cell, _Change(row, "novel", i)) for i, cell in enumerate(row.novel))
+        yield from ((f"novel task {i + 2}", cell, _Replacement(row, "novel", i)) for i, cell in enumerate(row.novel))
     for column, field in (("aacc", "mean"), ("avg", "average"), ("gacc", "gacc")):
         if column in failing:
-            yield column, getattr(row, field), _Change(row, field)
+            yield column, getattr(row, field), _Replacement(row, field)
 
 
 def _keep_best(
     best: dict[str, tuple[tuple[int, float], Slip]],
-    row: Printed,
+    row: CompleteRow,
     column: str,
-    cell: Cell,
+    cell: PrintedCell,
     text: str,
-    changed: Printed,
+    changed: CompleteRow,
     digits: int,
 ) -> None:
     if text == cell.text or not _smoother(row, changed, column):
@@ -85,7 +85,7 @@ def _misfit(check: Check) -> float:
     return abs(check.printed.value - centre)
 
 
-def _smoother(row: Printed, changed: Printed, column: str) -> bool:
+def _smoother(row: CompleteRow, changed: CompleteRow, column: str) -> bool:
     """A slip in a session cell makes its row jump: putting it right leaves the row falling, and more evenly."""
     if not column.startswith("task"):
         return True
@@ -107,7 +107,7 @@ def _one_digit_off(text: str) -> Iterator[str]:
         yield text[:i] + text[j] + text[i + 1 : j] + text[i] + text[j + 1 :]
 
 
-def _any_value(row: Printed, column: str, cell: Cell) -> Iterator[str]:
+def _any_value(row: CompleteRow, column: str, cell: PrintedCell) -> Iterator[str]:
     """Every value of a session cell in printed steps; for a mean or gAcc, what the other cells say."""
     if column.startswith(("task", "novel")):
         yield from (f"{step / 10:.1f}" for step in range(1001))

@@ -13,33 +13,33 @@ from statistics import fmean
 
 from fscil.paper.interval import Interval
 from fscil.paper.inversion import gacc_weights, inversions, task_slacks
-from fscil.paper.printed import Cell, Dataset
+from fscil.paper.printed import BenchmarkPlan, PrintedCell
 
 
-def mean_slack(dataset: Dataset) -> float:
+def mean_slack(plan: BenchmarkPlan) -> float:
     """How far the mean aAcc moves at most when every task's accuracy is rounded to 0.1 percent first."""
-    base_slack, novel_slack = task_slacks(dataset)
-    shares = [dataset.ratio / (dataset.ratio + n) for n in range(dataset.sessions)]
+    base_slack, novel_slack = task_slacks(plan)
+    shares = [plan.ratio / (plan.ratio + n) for n in range(plan.sessions)]
     return fmean(share * base_slack + (1 - share) * novel_slack for share in shares)
 
 
-def mean_offset(dataset: Dataset, first: Interval, pooled: Interval, gacc: Cell | None) -> Interval:
+def mean_offset(plan: BenchmarkPlan, first: Interval, pooled: Interval, gacc: PrintedCell | None) -> Interval:
     """Bounds of the class-weighted mean minus the mean of the pooled cells.
 
     In a session with base accuracy b and novel accuracy m the offset is delta (b - m), and gAcc lies kappa (b - m)
     below the class-weighted aAcc. So the distance of a row to its printed gAcc fixes the offset up to how the gap b - m
     is spread over the sessions, which we bound by `gap_spread`. Without a gAcc the gap may be anything from 0 to 100.
     """
-    if dataset.balanced:
+    if plan.balanced:
         return Interval.point(0.0)
-    deltas = _share_differences(dataset)
+    deltas = _share_differences(plan)
     if gacc is None:
         low, high = sum(min(delta, 0.0) for delta in deltas), sum(max(delta, 0.0) for delta in deltas)
-        return Interval(low, high) * (100 / dataset.sessions)
-    ratio = dataset.ratio
-    kappas = [novel - n / (ratio + n) for n, (_, novel) in enumerate(gacc_weights(dataset)["grid"])][1:]
+        return Interval(low, high) * (100 / plan.sessions)
+    ratio = plan.ratio
+    kappas = [novel - n / (ratio + n) for n, (_, novel) in enumerate(gacc_weights(plan)["grid"])][1:]
     # The mean distance, less that of the base session, which is due to the rule at alpha = 0.
-    distance = pooled - gacc.interval - first * (1 / (2 * ratio * dataset.sessions))
+    distance = pooled - gacc.interval - first * (1 / (2 * ratio * plan.sessions))
     quotients = _quotients(deltas, kappas, gap_spread())
     # The distance starts at the pooled mean, an offset below the class-weighted one: hence q / (1 - q), not q.
     ends = [q / (1 - q) * end for q in (quotients.low, quotients.high) for end in (distance.low, distance.high)]
@@ -73,10 +73,10 @@ def _quotients(deltas: list[float], kappas: list[float], spread: Interval) -> In
     return Interval(min(found), max(found))
 
 
-def _share_differences(dataset: Dataset) -> list[float]:
+def _share_differences(plan: BenchmarkPlan) -> list[float]:
     """Per incremental session: the base share by classes minus the base share by test images."""
-    images = accumulate(dataset.session_images)
+    images = accumulate(plan.session_images)
     return [
-        dataset.ratio / (dataset.ratio + n) - dataset.base_images / (dataset.base_images + novel)
+        plan.ratio / (plan.ratio + n) - plan.base_images / (plan.base_images + novel)
         for n, novel in enumerate(images, start=1)
     ]
