@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -91,6 +92,11 @@ def layer_ticks(points: Sequence[LayerPoint]) -> list[str]:
     """The places along the axis: blocks in order, then everything else as listed."""
     names = [str(place) for place in _layer_places(points)]
     return [name if len(name) <= 10 else f"{name[:9]}…" for name in names]
+
+
+def crowded(ticks: Sequence[str], width: float) -> bool:
+    """Whether neighbouring tick labels would touch on an axis of this width in points."""
+    return any(2.9 * (len(a) + len(b)) + 4 > width / len(ticks) for a, b in pairwise(ticks))
 
 
 def draw_layers(

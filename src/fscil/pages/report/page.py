@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from fscil.core.palette import Style, styles
 from fscil.core.storage import write_text
-from fscil.pages.kit.markup import Html, element, join
-from fscil.pages.report import sections, table_sections
-from fscil.pages.report.analysis_sections import layers_section, maps_section
-from fscil.pages.report.glossary import glossary
-from fscil.pages.report.headline import balance, headline, spread_note
+from fscil.metrics.names import HEADLINE, label
+from fscil.pages.glossary import glossary
+from fscil.pages.kit.drawings import JOINED_LAYERS, LAYER_NAMES, LAYER_STYLES
+from fscil.pages.kit.prose import listed, machine, number, percent
+from fscil.pages.kit.templates import render
+from fscil.pages.report import figures, prose, tables
 from fscil.results.analysis import Analysis, parse_analysis
+from fscil.results.comparison import Comparison, compare_methods
 from fscil.results.result import Result
+
+_SESSION_NOTES = {
+    "gacc_grid_per_session": "Old and new classes balanced. By definition the grid variant starts low: in the base "
+    "session there is no new class yet, which counts as 0 at α = 0.",
+    "aacc_per_session": "All classes seen so far, every class alike.",
+}
 
 
 def write_report(
@@ -31,64 +39,116 @@ def report_html(
     results: Sequence[Result], analysis: Analysis | Mapping[str, Any] | None = None, baseline: str | None = None
 ) -> str:
     """The page as text; the same input gives the same text."""
-    story = sections.tell(results, baseline)
+    found = compare_methods(results, baseline)
     inside = parse_analysis(analysis) if isinstance(analysis, Mapping) else analysis or Analysis()
-    note = spread_note(results)
-    main = element(
-        "main",
-        _opening(story),
-        sections.tested(story),
-        table_sections.comparison_section(story, note),
-        sections.balance_section(story),
-        sections.sessions_section(story),
-        sections.matrices_section(story),
-        layers_section(inside),
-        maps_section(inside),
-        table_sections.cost_section(story),
-        table_sections.settings_section(story),
-        sections.section("words", "How to read this", glossary()),
-    )
-    footer = element(
-        "footer", element("p", f"Made by fscil from {len(results)} result file{'s' * (len(results) > 1)}.")
-    )
-    titles = " and ".join(story.titles.values()) if len(story.titles) < 3 else f"{len(story.titles)} methods"
-    return whole_page(f"{titles} on {story.results[0].dataset}", main, footer)
-
-
-def whole_page(title: str, main: Html, footer: Html) -> str:
-    """A page in the look of the report, for other documents too."""
-    page = join(
-        Html("<!DOCTYPE html>\n"), element("html", _head(title), element("body", main, footer), lang="en"), "\n"
-    )
-    # A lone surrogate in a name is legal in JSON but not in a file.
-    return page.encode("utf-8", "replace").decode("utf-8")
-
-
-def _opening(story: sections.Story) -> Html:
-    return element(
-        "header",
-        element("p", f"Few-shot class-incremental learning on {story.results[0].dataset}", class_="eyebrow"),
-        element("h1", headline(story.table, story.results)),
-        element(
-            "p",
-            balance(story.table) if story.incremental else None,
-            " " if story.incremental else None,
-            element("a", "What the words mean", href="#words"),
-            class_="lede",
-        ),
-        sections.glance(story),
+    titles = [row.title for row in found.rows]
+    looks = styles(row.method for row in found.rows)
+    base, *novel = results[0].matrix.classes
+    return render(
+        "report.html.j2",
+        title=f"{' and '.join(titles) if len(titles) < 3 else f'{len(titles)} methods'} on {results[0].dataset}",
+        dataset=results[0].dataset,
+        headline=prose.headline(found),
+        balance=prose.balance(found) if novel else "",
+        cards=_cards(found, looks, base, sum(novel)),
+        tested=prose.tested(results),
+        base=base,
+        novel=novel,
+        comparison=tables.comparison_table(found),
+        comparison_notes=[prose.comparison_notes(found, tables.shown_quantities(found)), prose.spread_note(results)],
+        legend=[(looks[row.method], row.title) for row in found.rows],
+        sessions=_sessions(found, looks) if novel else None,
+        layers=_layers(inside),
+        maps=_maps(inside),
+        cost=_cost(found, results),
+        settings=_settings(found, results),
+        glossary=glossary(),
+        result_files=len(results),
     )
 
 
-def _head(title: str) -> Html:
-    style = files("fscil.pages.kit").joinpath("style.css").read_text(encoding="utf-8")
-    return element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("meta", name="color-scheme", content="light dark"),
-        # The browser itself now guarantees that nothing is fetched and nothing runs.
-        element("meta", http_equiv="Content-Security-Policy", content="default-src 'none'; style-src 'unsafe-inline'"),
-        element("title", title),
-        element("style", Html(style)),
-    )
+def _cards(found: Comparison, looks: Mapping[str, Style], base: int, new: int) -> list[Any]:
+    """Up to three quantities as bars, before any table."""
+    when = "named correctly after the last session" if new else "named correctly"
+    cards = [(f"{base} base classes", when, "base_last")]
+    if new:
+        cards.append((f"{new} new classes", when, "novel_last"))
+        cards.append(("Balance of both", "gAcc, grid variant, over all sessions", HEADLINE))
+
+    def bars(key: str) -> list[Any]:
+        return [
+            (row.title, value.mean if (value := row.cells[key]) else None, looks[row.method].colour,
+             {"glance": key, "method": row.method})
+            for row in found.rows
+        ]  # fmt: skip
+
+    return [(title, note, bars(key)) for title, note, key in cards]
+
+
+def _sessions(found: Comparison, looks: Mapping[str, Style]) -> dict[str, Any]:
+    """What only runs with new classes have: the balance, the course of the sessions, the matrices."""
+    limits = figures.session_limits(found, tables.SESSION_SCORES)
+    strengths = figures.matrix_limits(found)
+    mean = "Mean over sessions and draws; the band is one standard deviation over draws."
+    return {
+        "alpha": figures.alpha_figure(found, looks),
+        "alpha_note": mean if found.repeated else "Mean over sessions.",
+        "areas": [
+            f"{row.title}: {percent(row.mean('gacc_exact'), 2)} ({number(row.mean(HEADLINE))})" for row in found.rows
+        ],
+        "pictures": [
+            (f"{label(key)}, after every session", figures.sessions_figure(found, looks, key, limits), note)
+            for key, note in _SESSION_NOTES.items()
+        ],
+        "table": tables.sessions_table(found),
+        "matrices": [
+            (row.title, figures.matrix_figure(row, str(index), strengths)) for index, row in enumerate(found.rows)
+        ],
+    }
+
+
+def _layers(inside: Analysis) -> dict[str, Any] | None:
+    if not inside.layers:
+        return None
+    kinds = [kind for kind in LAYER_STYLES if any(layer.kind == kind for layer in inside.layers)]
+    pictures = [("Base classes", figures.layer_figure(inside.layers, "base", "base classes"))]
+    if any(layer.novel is not None for layer in inside.layers):
+        pictures.append(("New classes", figures.layer_figure(inside.layers, "novel", "new classes")))
+    return {
+        "legend": [(LAYER_STYLES[kind], LAYER_NAMES[kind], kind in JOINED_LAYERS) for kind in kinds],
+        "pictures": pictures,
+        "table": tables.layers_table(inside.layers),
+    }
+
+
+def _maps(inside: Analysis) -> dict[str, Any] | None:
+    maps = inside.maps
+    if maps is None or not maps.panels or not maps.class_of_point:
+        return None
+    base = len(maps.class_names) - sum(maps.novel)
+    legend = [(figures.BASE_STYLE, f"{base} base classes")] if base else []
+    legend += [(style, maps.class_names[index]) for index, style in figures.class_styles(maps).items()]
+    pictures = [
+        (f"Features: {shown.label}", figures.map_figure(shown, maps, str(index)))
+        for index, shown in enumerate(maps.panels)
+    ]
+    return {"legend": legend, "pictures": pictures}
+
+
+def _cost(found: Comparison, results: Sequence[Result]) -> dict[str, Any]:
+    machines = list(dict.fromkeys(machine(result.hardware) for result in results))
+    commits = list(dict.fromkeys(result.commit or "not recorded" for result in results))
+    return {
+        "table": tables.cost_table(found),
+        "machines": machines,
+        "facts": {"Hardware": machines, "Code": f"commit {listed(commits)}"},
+    }
+
+
+def _settings(found: Comparison, results: Sequence[Result]) -> dict[str, Any]:
+    return {
+        "recipes": list(dict.fromkeys(result.recipe for result in results if result.recipe)),
+        "runs": tables.runs_table(found),
+        "differing": tables.differing_settings(results, [found.row(result.method).title for result in results]),
+        "shared": tables.shared_settings(results),
+    }

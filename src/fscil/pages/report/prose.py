@@ -1,0 +1,240 @@
+"""What came out, in sentences, for a reader who has never heard of gAcc."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fscil.metrics.names import HEADLINE
+from fscil.pages.kit.prose import capitalised, counted, number, percent, probability, signed
+from fscil.pages.kit.table import text
+from fscil.pages.report.tables import terminal_table
+from fscil.results.comparison import Comparison, MethodRow, compare_methods
+from fscil.results.result import Result
+from fscil.results.significance import LEVEL, Difference
+
+_CLOSE = 1.0  # points: an unclear difference up to this is called about equal, a larger one merely unclear
+_FEW = 3  # methods: more of them get a line each in the terminal
+
+
+def comparison_text(results: Sequence[Result], baseline: str | None = None) -> str:
+    """For a terminal: the headline, the main numbers and what their ± covers."""
+    found = compare_methods(results, baseline)
+    few = len(found.rows) <= _FEW
+    made = text(terminal_table(found, short=not few), upright=few)
+    return "\n\n".join([headline(found).replace("\u00a0", " "), made, spread_note(results)])
+
+
+def headline(found: Comparison) -> str:
+    """Base and new classes after the last session: the method with the best balance beside the baseline."""
+    base, new = base_classes(found.results), new_classes(found.results)
+    subject, reference = leader(found), found.reference
+    if reference is None:
+        return f"{_sentence_case(_rates(subject, base, new))}."
+    gaps, rank = subject.differences, _rank(found, subject, reference)
+    if doubt := _doubt([gaps.get(key) for key in ("base_last", *["novel_last"] * bool(new))]):
+        ours, theirs = _rates(subject, base, new), _rates(reference, "", new and " ")
+        return f"{rank}{_sentence_case(ours)}; {theirs}. {doubt}"
+    first = _outcome(gaps["base_last"])
+    name = "It" if rank else _sentence_case(_named(subject))
+    sentence = f"{name} {_on_base(first, subject, reference, base)}"
+    if new:
+        second = _outcome(gaps["novel_last"])
+        sentence += f" {_link(first, second)} {_on_new(second, subject, reference, new)}"
+    return f"{rank}{sentence}."
+
+
+def balance(found: Comparison) -> str:
+    """The same in one number, gAcc, with its certainty."""
+    subject, reference = leader(found), found.reference
+    ours = percent(subject.mean(HEADLINE))
+    name = "Balance of old and new classes (gAcc, grid variant)"
+    if reference is None:
+        return f"{name}: {ours}."
+    both = f"{name}: {ours} for {_named(subject)}, {percent(reference.mean(HEADLINE))} for {_named(reference)}"
+    gap = subject.differences.get(HEADLINE)
+    if gap is None:
+        return f"{both}; no draw is shared, so there is no paired difference."
+    if not gap.judged:
+        where = "on the one shared draw" if gap.draws == 1 else "on every draw"
+        return f"{both}; a difference of {signed(gap.mean)} points {where}, with no error to judge it by."
+    if gap.clear:
+        size = f"{'gain' if gap.mean > 0 else 'loss'} of {number(abs(gap.mean))}"
+        verdict = f"more than chance explains ({_chance(gap)})"
+    else:
+        size = f"difference of {signed(gap.mean)}"
+        verdict = f"within the noise{f' ({_chance(gap)})' if gap.adjusted is not None else ''}"
+    return f"{both}; a {size} ± {number(gap.error)} points over {gap.draws} shared draws, {verdict}."
+
+
+def spread_note(results: Sequence[Result]) -> str:
+    """What the ± on the page covers, and what it does not."""
+    seeds, shots = {result.seed for result in results}, {result.shots_seed for result in results}
+    draws: dict[str, set[tuple[int, int]]] = {}
+    for result in results:
+        draws.setdefault(result.method, set()).add(result.draw)
+    if len(results) == len(draws):
+        return "One draw: there is no spread to judge differences by."
+    note = "± is one standard deviation over draws"
+    if len(seeds) == 1:
+        note += ": which images of the new classes are shown. The network was trained once, so chance in training is "
+        note += "not in it"
+    elif len(shots) == 1:
+        note += " of the training seed; the images shown are always the same"
+    else:
+        note += " of the training seed and of the images shown"
+    if len(set(map(frozenset, draws.values()))) > 1:
+        note += ". Not all methods have the same draws: means are over each one's own, differences over the shared ones"
+    return f"{note}."
+
+
+def comparison_notes(found: Comparison, shown: Sequence[str]) -> str:
+    """How to read the table of these quantities."""
+    incremental = len(found.results[0].matrix.classes) > 1
+    note = "The headline number is gAcc in its grid variant, the one published tables use. " * incremental
+    if found.reference is None:
+        return note.strip()
+    note += "Bold is the best mean."
+    gaps = [gap for row in found.rows for key in shown if (gap := row.differences.get(key))]
+    if gaps:
+        note += f" Small numbers are the difference to {found.reference.title} on the same draws"
+        if any(gap.judged for gap in gaps):
+            note += f" ± its standard error: ▲ better or ▼ worse at p < {LEVEL:g}, ≈ within the noise"
+        note += "." if all(gap.judged for gap in gaps) else "; without a mark where the draws cannot judge it."
+    return note
+
+
+def tested(results: Sequence[Result]) -> str:
+    """The plan of the sessions."""
+    base, *novel = results[0].matrix.classes
+    story = f"The network first learns {base} base classes from many images each."
+    if novel:
+        way = str(min(novel)) if len(set(novel)) == 1 else f"{min(novel)} to {max(novel)}"
+        each = f"{way} new class{'' if way == '1' else 'es'}"
+        source = f", with {shots(results)} per class" if shots(results) else ""
+        follow = f"Then {len(novel)} sessions follow, each" if len(novel) > 1 else "Then one session follows,"
+        story += f" {follow} bringing {each}{source} and none of the earlier images."
+        story += " After every session it is asked to name test images of all classes seen so far, "
+        story += f"{base + sum(novel)} at the end."
+    else:
+        story += " No new classes were taught in these runs."
+    if counts := results[0].matrix.test_counts:
+        of_new = f" and {sum(counts[1:])} of new classes" if novel else ""
+        story += f" Tested on {counts[0]} images of base classes{of_new}."
+    return story
+
+
+def leader(found: Comparison) -> MethodRow:
+    """The method the headline is about: the best balanced one that is not the baseline."""
+    return max((row for row in found.rows if row.method != found.baseline), key=lambda row: row.mean(HEADLINE))
+
+
+def base_classes(results: Sequence[Result]) -> str:
+    count = results[0].matrix.classes[0]
+    return f"the {count} base classes" if count > 1 else "the base class"
+
+
+def new_classes(results: Sequence[Result]) -> str:
+    """'the 40 classes learned from five images each'; empty when there are none."""
+    count, shot = sum(results[0].matrix.classes[1:]), shots(results)
+    if not count:
+        return ""
+    source = f"learned from {shot} each" if shot else "learned later"
+    return f"the {count} classes {source}" if count > 1 else f"the class {source.removesuffix(' each')}"
+
+
+def shots(results: Sequence[Result]) -> str:
+    """'five images', when every config names the same number."""
+    shot, *others = {result.shot for result in results}
+    return counted(shot, "image") if shot and not others else ""
+
+
+def _chance(gap: Difference) -> str:
+    p = probability(gap.adjusted)
+    return f"p {p}" if p.startswith("<") else f"p = {p}"
+
+
+def _doubt(gaps: Sequence[Difference | None]) -> str:
+    """Why these differences cannot be told from chance; empty when they can."""
+    known = [gap for gap in gaps if gap is not None]
+    if len(known) < len(gaps):
+        return "The two were run on different draws of images, so the differences may be chance."
+    if all(gap.judged for gap in known):
+        return ""
+    if any(gap.draws == 1 for gap in known):
+        return "One draw of images cannot tell whether the differences are more than chance."
+    return "Every draw shows the same difference, so the draws cannot tell whether it is more than chance."
+
+
+def _outcome(gap: Difference) -> str:
+    if gap.clear:
+        return "better" if gap.mean > 0 else "worse"
+    return "equal" if abs(gap.mean) <= _CLOSE else "unclear"
+
+
+def _link(first: str, second: str) -> str:
+    turns = (first == "worse" and second == "better") or (first != "worse" and second == "worse")
+    return "but" if turns else "and"
+
+
+def _on_base(outcome: str, subject: MethodRow, reference: MethodRow, base: str) -> str:
+    (ours, theirs), other = _pair(subject, reference, "base_last"), _named(reference)
+    return {
+        "better": f"recognises {base} more often than {other} ({ours} instead of {theirs})",
+        "worse": f"recognises {base} less often than {other} ({ours} instead of {theirs})",
+        "equal": f"remembers {base} about as well as {other} ({ours} and {theirs})",
+        "unclear": f"shows no clear difference to {other} on {base} ({ours} and {theirs})",
+    }[outcome]
+
+
+def _on_new(outcome: str, subject: MethodRow, reference: MethodRow, new: str) -> str:
+    ours, theirs = _pair(subject, reference, "novel_last")
+    return {
+        "better": f"recognises {new} more often: {ours} instead of {theirs}",
+        "worse": f"recognises {new} less often: {ours} instead of {theirs}",
+        "equal": f"recognises {new} about as often: {ours} and {theirs}, within the noise",
+        "unclear": f"shows no clear difference on {new}: {ours} and {theirs}, within the noise",
+    }[outcome]
+
+
+def _pair(subject: MethodRow, reference: MethodRow, key: str) -> tuple[str, str]:
+    """Both means, with a second decimal where a clear difference would vanish in the first."""
+    ours, theirs = percent(subject.mean(key)), percent(reference.mean(key))
+    if ours == theirs and subject.differences[key].clear:
+        ours, theirs = percent(subject.mean(key), 2), percent(reference.mean(key), 2)
+    return ours, theirs
+
+
+def _rates(row: MethodRow, base: str, new: str) -> str:
+    """'X recognises 84.1 % of the test images of the base classes and 49.0 % of those of the new ones'."""
+    sentence = f"{_named(row)} recognises {percent(row.mean('base_last'))}"
+    sentence += f" of the test images of {base}" if base else ""
+    if new:
+        sentence += f" and {percent(row.mean('novel_last'))}" + (f" of those of {new}" if new.strip() else "")
+    return sentence
+
+
+def _rank(found: Comparison, subject: MethodRow, reference: MethodRow) -> str:
+    """With more than two methods, say first where the one in the headline stands."""
+    if len(found.rows) < 3:
+        return ""
+    gaps = {row.method: row.differences.get(HEADLINE) for row in found.rows}
+    above = [method for method, gap in gaps.items() if gap is not None and gap.verdict == "above"]
+    if subject.method in above:
+        return f"Of {len(found.rows)} methods, {_named(subject)} balances old and new classes best. "
+    gap = gaps[subject.method]
+    open_question = gap is None or not gap.judged
+    if above or (open_question and subject.mean(HEADLINE) > reference.mean(HEADLINE)):
+        return f"Of {len(found.rows)} methods, {_named(subject)} has the best mean balance, but not clearly. "
+    return (
+        f"None of the {len(found.rows) - 1} others is clearly better balanced than {_named(reference)}; "
+        f"closest is {_named(subject)}. "
+    )
+
+
+def _named(row: MethodRow) -> str:
+    return f"the {row.title}" if row.title.lower().endswith("baseline") else row.title
+
+
+def _sentence_case(sentence: str) -> str:
+    """A name stays as it is spelt."""
+    return capitalised(sentence) if sentence.startswith("the ") else sentence
