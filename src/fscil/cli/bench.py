@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fscil.cli.options import DeviceOption, JsonOption, print_json
 from fscil.core.errors import InputError
 
 
@@ -23,7 +23,7 @@ def bench(
     out: Annotated[Path | None, typer.Option("--out", help="Output folder (default: runs/bench-RECIPE).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue or extend what is in the output folder.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Train and measure everything again.")] = False,
-    device: Annotated[str | None, typer.Option("--device", help="auto, cpu, cuda or mps.")] = None,
+    device: DeviceOption = None,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Override a key in every recipe: --set train.epochs=10.")
     ] = None,
@@ -41,18 +41,21 @@ def bench(
         list[Path] | None,
         typer.Option("--checkpoint", help="A trained network to take where a recipe asks for its training; repeat."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """The grid of methods and draws: OUT/bench.html, bench.md and bench.json."""
     # Imported here: torch takes seconds to load, and `fscil --help` should not wait for it.
     from fscil.core.hardware import pick_device
     from fscil.core.progress import Reporter
     from fscil.core.storage import claim_folder, write_json, write_text
-    from fscil.experiments import bench as benches
+    from fscil.experiments.bench.collect import collect_bench
+    from fscil.experiments.bench.engines import ENGINES, Grid, fill_grid
+    from fscil.experiments.bench.plan import BenchRequest, make_plan
+    from fscil.pages.bench.page import bench_html, bench_markdown, bench_text
 
     name = Path(recipe).stem or data or "glyphs"
     folder = out or Path("runs") / f"bench-{name}{'-same-backbone' if same_backbone else ''}"
-    request = benches.Request(
+    request = BenchRequest(
         data=data,
         methods=methods,
         draws=seeds,
@@ -62,21 +65,21 @@ def bench(
         overrides=(*(overrides or ()), *([f"accelerator={device}"] if device else ())),
         out=folder.resolve() if engine == "ray" else folder,  # workers have another working directory
     )
-    if engine not in benches.ENGINES:
-        raise InputError(f"There is no engine '{engine}'; choose {' or '.join(benches.ENGINES)}.")
-    plan = benches.make_plan(request)
+    if engine not in ENGINES:
+        raise InputError(f"There is no engine '{engine}'; choose {' or '.join(ENGINES)}.")
+    plan = make_plan(request)
     pick_device(plan.default.accelerator)
     claim_folder(folder, force=force, resume=resume)
-    failures = benches.run_plan(plan, engine, Reporter(), fresh=force)
-    found = benches.assemble(plan, failures)
-    document = benches.to_json(found)
-    write_json(folder / "bench.json", document)
-    write_text(folder / "bench.md", benches.bench_markdown(found))
-    write_text(folder / "bench.html", benches.bench_html(found))
+    grid = Grid(plan, Reporter(), fresh=force)
+    failures = fill_grid(grid, engine)
+    found = collect_bench(grid, failures)
+    write_json(folder / "bench.json", found.to_json())
+    write_text(folder / "bench.md", bench_markdown(found))
+    write_text(folder / "bench.html", bench_html(found))
     if as_json:
-        typer.echo(json.dumps(document, indent=2, allow_nan=False))
+        print_json(found.to_json())
     else:
-        typer.echo(benches.bench_text(found) + "\n")
+        typer.echo(bench_text(found) + "\n")
         typer.echo(f"Comparison: {(folder / 'bench.html').resolve()}")
     crashed = {method: failure for (_, method), failure in failures.items() if not failure.input}
     if crashed:

@@ -1,34 +1,21 @@
-"""Commands that only tell: metrics of a matrix, the methods, the data sets."""
+"""Commands that only show something: metrics of a matrix, the methods, the data sets."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from fscil.cli.options import JsonOption, print_json
 from fscil.core.errors import InputError
+from fscil.metrics.names import METRICS, label
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
-
-_NAMES = {
-    "aacc": "aAcc, mean over sessions",
-    "lacc": "lAcc, after the last session",
-    "tacc": "tAcc, every session alike",
-    "gacc_grid": "gAcc (grid, as published)",
-    "gacc_exact": "gAcc (exact integral)",
-    "hacc": "hAcc, harmonic mean",
-    "base": "base classes, mean over sessions",
-    "novel": "novel classes, mean over sessions",
-    "pd": "PD, last minus first accuracy",
-    "kr": "KR, last over first accuracy",
-    "rpd": "RPD, PD over first accuracy",
-    "forgetting": "F, largest drop",
-}
-
+_SHOWN = (
+    *("aacc", "lacc", "tacc", "gacc_grid", "gacc_exact", "hacc", "base", "novel"),
+    *("pd", "kr", "rpd", "forgetting"),
+)
+_PER_SESSION = ("aacc_per_session", "gacc_grid_per_session", "gacc_exact_per_session")
 _NEEDS = {"layers": "intermediate layers", "images": "pixels", "backbone": "the frozen network"}
 
 
@@ -46,26 +33,26 @@ def metrics(
 
     document: dict[str, Any] = dict(summary(read_matrix(file, _counts(classes), say)))
     if as_json:
-        typer.echo(json.dumps(document, indent=2, allow_nan=False))
+        print_json(document)
         return
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(title=f"{file}, percent")
-    table.add_column("metric")
+    for column in ("metric", "meaning"):
+        table.add_column(column)
     table.add_column("value", justify="right")
-    for key, title in _NAMES.items():
-        table.add_row(title, _number(document[key]))
+    for key in _SHOWN:
+        table.add_row(label(key), METRICS[key].meaning, _number(document[key]))
     console = Console()
     console.print(table)
-    for key, title in (
-        ("aacc_per_session", "aAcc"),
-        ("gacc_grid_per_session", "gAcc (grid)"),
-        ("gacc_exact_per_session", "gAcc (exact)"),
-    ):
-        console.print(f"{title} per session: " + "  ".join(_number(v) for v in document[key]), highlight=False)
+    for key in _PER_SESSION:
+        console.print(f"{label(key)} per session: " + "  ".join(_number(v) for v in document[key]), highlight=False)
 
 
 def methods(
     names: Annotated[
-        list[str] | None, typer.Argument(help="Which ones, as they are named here; all if left away.")
+        list[str] | None, typer.Argument(help="Which ones, as they are named here; all by default.")
     ] = None,
     results: Annotated[
         Path | None, typer.Option("--results", help="Folder of your own results, instead of those of the project.")
@@ -73,13 +60,13 @@ def methods(
     as_json: JsonOption = False,
 ) -> None:
     """The methods there are: paper, needs, recipes, what was measured here, known differences."""
-    from fscil.experiments.bench.methods import describe_methods
+    from fscil.experiments.recipes import describe_methods
     from fscil.methods import find
 
     wanted = [find(name).name for name in names or []]
     rows = [row for row in describe_methods(results) if not wanted or row["name"] in wanted]
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     for row in rows:
         typer.echo(f"{row['name']}: {row['title']}, {row['paper']}")
@@ -97,10 +84,10 @@ def methods(
 
 
 def _verified(found: dict[str, Any]) -> str:
-    names = {"gacc_grid": "gAcc (grid)", "aacc": "aAcc", "novel": "novel"}
     scores = [
-        f"{name} {_number(found[key]['mean'])}" + ("" if found[key]["std"] is None else f" ± {found[key]['std']:.2f}")
-        for key, name in names.items()
+        f"{label(key)} {_number(found[key]['mean'])}"
+        + ("" if found[key]["std"] is None else f" ± {found[key]['std']:.2f}")
+        for key in ("gacc_grid", "aacc", "novel")
         if found[key] is not None
     ]
     draws = f"{found['draws']} draw{'s' if found['draws'] > 1 else ''}"
@@ -113,7 +100,7 @@ def datasets(as_json: JsonOption = False) -> None:
 
     rows = list(listed())
     if as_json:
-        typer.echo(json.dumps(rows, indent=2))
+        print_json(rows)
         return
     for row in rows:
         typer.echo(f"{row['name']}: {row['summary']}")

@@ -7,30 +7,32 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
+
+from fscil.cli.options import JsonOption, RecipeArgument, SetOption, load_config, print_json
 
 
 def tune(
-    recipe: Annotated[str, typer.Argument(help="Name of a recipe, or a .toml file.")] = "glyphs",
+    recipe: RecipeArgument = "glyphs",
     tries: Annotated[
         list[str] | None, typer.Option("--try", help="Values to try: --try weight_novel=0.5,1,2; repeat for a grid.")
     ] = None,
     method: Annotated[str, typer.Option("--method", help="Whose options.")] = "yourself",
-    out: Annotated[Path | None, typer.Option("--out", help="Output folder [default: runs/RECIPE-tune].")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Output folder (default: runs/RECIPE-tune).")] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Draws of the pseudo-shots.")] = 3,
-    overrides: Annotated[list[str] | None, typer.Option("--set", help="Override a key of the recipe.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Choose a method's options on pseudo-sessions made of base classes; the test set is not touched."""
-    from fscil.core import config as configs
     from fscil.core.progress import Reporter
     from fscil.core.storage import claim_folder
     from fscil.data import load_benchmark
     from fscil.experiments import tune as tuning
     from fscil.methods import make
+    from fscil.metrics.names import label
+    from fscil.pages.kit import table as tables
+    from fscil.pages.kit.prose import plus_minus
 
-    config = configs.load(recipe, [*(overrides or []), f"draws={seeds}"])
+    config = load_config(recipe, overrides, seeds=seeds)
     make(method, config.options.get(method))
     tuning.settings(tries or [], method)
     folder = out or Path("runs") / f"{config.recipe}-tune"
@@ -38,17 +40,17 @@ def tune(
     trials = tuning.tune(config, load_benchmark(config.data), method, tries or [], folder, Reporter())
     if as_json:
         rows = [{"options": dict(t.options), "scores": dict(t.scores)} for t in trials]
-        typer.echo(json.dumps({"method": method, "trials": rows}, indent=2, allow_nan=False))
+        print_json({"method": method, "trials": rows})
         return
-    table = Table(title=f"{method} on pseudo-sessions of {config.recipe}, percent, mean ± deviation over {seeds} draws")
-    for title in ("setting", "gAcc (grid)", "aAcc", "novel", "base"):
-        table.add_column(title, justify="left" if title == "setting" else "right")
-    for trial in trials:
-        name = ", ".join(f"{key}={json.dumps(value)}" for key, value in trial.options.items()) or "as in the recipe"
-        table.add_row(
-            name, *[f"{trial.mean(k):.2f} ± {trial.spread(k):.2f}" for k in ("gacc_grid", "aacc", "novel", "base")]
-        )
-    Console(width=max(Console().width, 110)).print(table)
+    names = [
+        ", ".join(f"{key}={json.dumps(value)}" for key, value in trial.options.items()) or "as in the recipe"
+        for trial in trials
+    ]
+    title = f"{method} on pseudo-sessions of {config.recipe}, percent, mean ± deviation over {seeds} draws"
+    scores = [[plus_minus(trial.spread(key)) for key in tuning.SCORES] for trial in trials]
+    rows_of = [[name, *values] for name, values in zip(names, scores, strict=True)]
+    made = tables.table(title, ["setting", *map(label, tuning.SCORES)], rows_of)
+    typer.echo(f"{title}\n\n{tables.text(made)}\n")
     best = trials[0].options
     if best:
         lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in best.items())

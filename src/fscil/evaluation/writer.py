@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 
 from fscil.core.config import Config, to_dict
 from fscil.core.hardware import describe, peak_memory_mb
@@ -15,8 +18,9 @@ from fscil.core.matrix import AccuracyMatrix
 from fscil.evaluation.protocol import Outcome
 from fscil.methods import Method
 from fscil.metrics import summary
+from fscil.training.checkpoint import Checkpoint
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 def make_result(
@@ -27,10 +31,13 @@ def make_result(
     dataset: str,
     shots_seed: int,
     device: torch.device,
-    base: dict[str, Any],
+    network: Checkpoint,
+    weights: str,
+    data: str,
 ) -> dict[str, Any]:
-    """`base` is the info of the checkpoint: what base training took."""
+    """`weights` and `data` are the hashes of fscil.evaluation.identity."""
     resolved = replace(config, methods=(method.name,), options={method.name: method.options()})
+    base, peak = network.info, peak_memory_mb(device)
     return {
         "schema": SCHEMA,
         "method": method.name,
@@ -39,14 +46,33 @@ def make_result(
         "dataset": dataset,
         "seed": config.seed,
         "shots_seed": shots_seed,
+        "network": {"weights_sha256": weights, "data_sha256": data, "trained_on": base["data"]},
         "config": to_dict(resolved),
         "commit": commit(),
         "hardware": describe(device),
         "seconds": {"base": base["seconds"], "sessions": round(outcome.seconds, 3)},
-        "peak_memory_mb": max(base["peak_memory_mb"], peak_memory_mb(device)),
+        "peak_memory_mb": max(base["peak_memory_mb"], peak),
+        "cost": {
+            "network_parameters": sum(p.numel() for p in network.backbone.parameters()),
+            "kept_numbers": count_numbers(method.state_dict()),
+            "peak_memory_mb": peak,  # while learning
+        },
         **_measured(outcome.matrix),
         "variants": {label: _measured(matrix) for label, matrix in outcome.variants.items()},
     }
+
+
+def count_numbers(state: Any) -> int:
+    """Numbers in what a method keeps: tensors, modules, and whatever holds them."""
+    if isinstance(state, Tensor):
+        return state.numel()
+    if isinstance(state, nn.Module):
+        return count_numbers(dict(state.state_dict()))
+    if isinstance(state, Mapping):
+        return sum(count_numbers(value) for value in state.values())
+    if isinstance(state, list | tuple):
+        return sum(count_numbers(value) for value in state)
+    return 0
 
 
 def _measured(matrix: AccuracyMatrix) -> dict[str, Any]:
@@ -58,6 +84,7 @@ def _measured(matrix: AccuracyMatrix) -> dict[str, Any]:
     }
 
 
+@cache
 def commit() -> str | None:
     """The revision of this package, where it runs from a git checkout; a trailing + says that files were changed."""
     folder = Path(__file__).parent

@@ -1,74 +1,66 @@
-"""What the report shows beside the results: accuracy by layer, and a t-SNE map of the features (paper, fig. 3)."""
+"""What a report shows beside the results: accuracy by layer, and t-SNE maps of the features (paper, figure 3)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 
-from fscil.core.config import Config
-from fscil.data import Benchmark
-from fscil.evaluation.features import FeatureCache
+from fscil.core.errors import InputError
+from fscil.core.progress import Update
 from fscil.evaluation.protocol import run_method
-from fscil.experiments.maps import tsne_panels
+from fscil.experiments.runner import NetworkRun
 from fscil.methods import Method, Prototypes, YourSelf
 from fscil.metrics import summary
 
+SCHEMA = 1
+MIN_POINTS = 5
 _MAP_BASE_CLASSES, _MAP_NOVEL_CLASSES, _MAP_PER_CLASS = 8, 8, 30  # the map stays readable with few classes
 
 
 def analyse(
-    config: Config,
-    benchmark: Benchmark,
-    cache: FeatureCache,
-    device: torch.device,
-    results: Sequence[dict[str, Any]],
-    method: Method | None,
-    progress: Callable[[int, int], None],
+    on: NetworkRun, results: Sequence[Mapping[str, Any]], method: Method | None, progress: Update
 ) -> dict[str, Any]:
     """The analysis document. `method` is YourSelf after all sessions of draw 0; without it there are no layers."""
     if not isinstance(method, YourSelf):
-        return {"schema": 1, "layers": [], "tsne": None}
-    blocks = method.blocks(cache.backbone.depth)
-    layers = []
+        return {"schema": SCHEMA, "layers": [], "tsne": None}
+    blocks = method.blocks(on.cache.backbone.depth)
+    steps, layers = len(blocks) + 3, []
     for done, block in enumerate((*blocks, 0)):
-        matrices = [
-            run_method(Prototypes(block=block), benchmark.draw(draw), cache, seed=config.seed, device=device).matrix
-            for draw in range(config.draws)
-        ]
-        label = f"block {block}" if block else "final"
-        layers.append(_layer(label, "raw", block or None, [dict(summary(matrix)) for matrix in matrices]))
-        progress(done + 1, len(blocks) + 3)
+        found = [_raw_layer(on, block, draw) for draw in range(on.config.draws)]
+        layers.append(_layer(f"block {block}" if block else "final", "raw", block or None, found))
+        progress(done + 1, steps)
     mine = [result for result in results if result["method"] == YourSelf.name]
     for block in blocks:
         branch = [result["variants"][f"block {block}"]["metrics"] for result in mine]
         layers.append(_layer(f"block {block}", "rectified", block, branch))
     layers.append(_layer("ensemble", "ensemble", None, [result["metrics"] for result in mine]))
-    tsne = _map(config, benchmark, cache, device, method)
-    progress(len(blocks) + 3, len(blocks) + 3)
-    return {"schema": 1, "layers": layers, "tsne": tsne}
+    tsne = _maps(on, method)
+    progress(steps, steps)
+    return {"schema": SCHEMA, "layers": layers, "tsne": tsne}
 
 
-def _layer(label: str, kind: str, block: int | None, metrics: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _raw_layer(on: NetworkRun, block: int, draw: int) -> Mapping[str, Any]:
+    """Metrics of class means on one layer's own features."""
+    method, benchmark = Prototypes(block=block), on.benchmark.draw(draw)
+    return summary(run_method(method, benchmark, on.cache, seed=on.config.seed, device=on.device).matrix)
+
+
+def _layer(label: str, kind: str, block: int | None, metrics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Means over the draws."""
     means = {key: float(np.mean([m[key] for m in metrics])) for key in ("aacc", "gacc_grid", "base", "novel")}
     return {"label": label, "kind": kind, "block": block, **means}
 
 
-def _map(
-    config: Config, benchmark: Benchmark, cache: FeatureCache, device: torch.device, method: YourSelf
-) -> dict[str, Any]:
+def _maps(on: NetworkRun, method: YourSelf) -> dict[str, Any]:
     """t-SNE of test features of some base and some novel classes: by layer, final, and rectified at the end."""
-    draw = benchmark.draw(0)
+    draw = on.benchmark.draw(0)
     last = draw.novel_sessions
     chosen = [
-        *np.linspace(0, draw.base - 1, min(_MAP_BASE_CLASSES, draw.base)).round().astype(int).tolist(),
-        *np.linspace(draw.base, draw.class_range(last).stop - 1, min(_MAP_NOVEL_CLASSES, draw.way * last))
-        .round()
-        .astype(int)
-        .tolist(),
+        *_spaced(0, draw.base, _MAP_BASE_CLASSES),
+        *_spaced(draw.base, draw.class_range(last).stop, min(_MAP_NOVEL_CLASSES, draw.way * last)),
     ]
     images, labels = [], []
     for index in range(last + 1):
@@ -77,15 +69,70 @@ def _map(
             rows = torch.nonzero(exam.labels == label).flatten()[:_MAP_PER_CLASS]
             images.append(exam.images[rows])
             labels += [label] * len(rows)
-    blocks = method.blocks(cache.backbone.depth)
-    view = cache.get(torch.cat(images), blocks).to(device)
+    blocks = method.blocks(on.cache.backbone.depth)
+    view = on.cache.get(torch.cat(images), blocks).to(on.device)
     features = {f"block {block}": view.layers[block] for block in blocks}
     features["final"] = view.final
     features["rectified"] = method.rectified(view).mean(0)
-    panels = tsne_panels({name: x.cpu().numpy() for name, x in features.items()}, seed=config.seed)
     return {
-        "panels": panels,
+        "panels": tsne_panels({name: x.cpu().numpy() for name, x in features.items()}, seed=on.config.seed),
         "class_of_point": [chosen.index(label) for label in labels],
         "class_names": [draw.class_names[label] for label in chosen],
         "novel": [label >= draw.base for label in chosen],
     }
+
+
+def _spaced(start: int, stop: int, count: int) -> list[int]:
+    """Whole numbers from start to below stop, evenly apart."""
+    found: list[int] = np.linspace(start, stop - 1, min(count, stop - start)).round().astype(int).tolist()
+    return found
+
+
+def tsne_panels(features: Mapping[str, np.ndarray], seed: int) -> list[dict[str, Any]]:
+    """Two coordinates per row of each (n, d) array of features (van der Maaten and Hinton 2008); same seed, same map.
+
+    Features are scaled to unit length first, because the classifiers compare by cosine. Every map is turned and
+    mirrored to match the one before it, which t-SNE leaves open, so that a cluster can be followed by eye.
+    """
+    panels = []
+    previous: np.ndarray | None = None
+    for label, array in features.items():
+        points = _embed(_unit(label, array), seed)
+        if previous is not None and len(previous) == len(points):
+            points = _turned(points, previous)
+        previous = points
+        panels.append({"label": label, "points": [[round(float(x), 2), round(float(y), 2)] for x, y in points]})
+    return panels
+
+
+def _unit(label: str, array: np.ndarray) -> np.ndarray:
+    values = np.asarray(array, dtype=np.float32)
+    if values.ndim != 2 or len(values) < MIN_POINTS or not np.isfinite(values).all():
+        raise InputError(
+            f"The features '{label}' cannot be mapped: give at least {MIN_POINTS} rows of finite numbers, "
+            f"not shape {values.shape}."
+        )
+    return values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
+
+
+def _embed(values: np.ndarray, seed: int) -> np.ndarray:
+    # Here, not above: scikit-learn takes a second to load.
+    from sklearn.manifold import TSNE
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
+
+    model = TSNE(
+        perplexity=min(30.0, (len(values) - 1) / 3),
+        init="random" if values.shape[1] < 2 else "pca",
+        random_state=seed,
+        n_jobs=1,
+    )
+    # One thread: sums over several come out in a different order, hence different in the last digits.
+    with threadpool_limits(limits=1):
+        points = model.fit_transform(values)
+    return points - points.mean(axis=0)
+
+
+def _turned(points: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """The rotation or reflection that brings the points closest to the target (orthogonal Procrustes)."""
+    left, _, right = np.linalg.svd(points.T @ target)
+    return points @ left @ right

@@ -3,34 +3,32 @@
 Some base classes play the base, the others come in few-shot sessions; a share of every class's training images plays
 the test set. The network is trained on the pseudo-base alone, so that the pseudo-novel classes are as new to it as real
 ones would be. Everything starts from the base session: test images and novel classes cannot be reached from here.
+
+    OUT/base, OUT/features                     the network of the pseudo-base
+    OUT/trials/DIGEST/shots-N/result.json      one setting on one draw of the pseudo-shots
 """
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
 from fscil import methods
-from fscil.core.config import Config, DataConfig, to_dict
+from fscil.core.config import Config, DataConfig
 from fscil.core.errors import InputError
-from fscil.core.hardware import pick_device
 from fscil.core.progress import Reporter
-from fscil.core.storage import read_json, write_json
+from fscil.core.storage import read_json
 from fscil.data import Benchmark, Dataset, ImageSet, Session
-from fscil.evaluation.features import FeatureCache
-from fscil.evaluation.protocol import run_method
-from fscil.metrics import summary
-from fscil.training.checkpoint import Checkpoint, load_classifier
-from fscil.training.loop import same_training, train_base
+from fscil.evaluation.identity import digest
+from fscil.experiments.runner import NetworkRun
+from fscil.results.significance import Spread, spread
 
 HELD_OUT = 0.3  # share of each base class's training images that plays the test set
-_KEYS = ("gacc_grid", "aacc", "novel", "base")
+SCORES = ("gacc_grid", "aacc", "novel", "base")
 
 
 @dataclass(frozen=True)
@@ -40,11 +38,8 @@ class Trial:
     options: Mapping[str, Any]  # what differs from the recipe's
     scores: Mapping[str, list[float]]  # per key, one value per draw
 
-    def mean(self, key: str) -> float:
-        return fmean(self.scores[key])
-
-    def spread(self, key: str) -> float:
-        return stdev(self.scores[key]) if len(self.scores[key]) > 1 else 0.0
+    def spread(self, key: str) -> Spread:
+        return spread(self.scores[key])
 
 
 def pseudo_benchmark(session: Session, class_names: Sequence[str], data: DataConfig, seed: int = 0) -> Benchmark:
@@ -87,58 +82,22 @@ def settings(tries: Sequence[str], method: str) -> list[dict[str, Any]]:
 def tune(
     config: Config, benchmark: Benchmark, method: str, tries: Sequence[str], out: Path, reporter: Reporter
 ) -> list[Trial]:
-    """All settings, each on `config.draws` pseudo-draws, best gAcc (grid) first. Restartable: a trial is one file."""
+    """All settings, each on `config.draws` pseudo-draws, best gAcc (grid) first. Restartable cell by cell."""
     wanted = settings(tries, method)
     pseudo = pseudo_benchmark(benchmark.session(0), benchmark.class_names, config.data, config.seed)
-    network = _network(config, pseudo, out / "base", reporter)
-    cache = FeatureCache(out / "features", network.backbone)
+    on = NetworkRun(config, out, reporter, benchmark=pseudo)
     trials = []
-    with reporter.task(f"Settings of {method}") as update:
-        for done, options in enumerate(wanted):
-            full = methods.make(method, {**config.options.get(method, {}), **options}).options()
-            path = out / "trials" / f"{_name(method, full, config.draws)}.json"
-            if not path.exists():
-                write_json(path, _measure(config, pseudo, method, full, cache, network))
-            trials.append(Trial(options, read_json(path)["scores"]))
-            update(done + 1, len(wanted))
-    return sorted(trials, key=lambda trial: -trial.mean("gacc_grid"))
-
-
-def _network(config: Config, pseudo: Benchmark, folder: Path, reporter: Reporter) -> Checkpoint:
-    fingerprint, done = pseudo.fingerprint(), folder / "backbone.safetensors"
-    device = pick_device(config.accelerator)
-    if done.exists():
-        checkpoint = load_classifier(done, device)
-        if same_training(checkpoint.info, {"config": to_dict(config), "data": fingerprint}):
-            return checkpoint
-        raise InputError(f"{done} was trained with other settings or other data; choose another --out.")
-    with reporter.task("Pseudo-base training") as update:
-        train_base(pseudo.session(0), config, folder, fingerprint=fingerprint, resume=True, progress=update)
-    return load_classifier(done, device)
-
-
-def _measure(
-    config: Config,
-    pseudo: Benchmark,
-    name: str,
-    options: Mapping[str, Any],
-    cache: FeatureCache,
-    network: Checkpoint,
-) -> dict[str, Any]:
-    scores: dict[str, list[float]] = {key: [] for key in _KEYS}
-    for draw in range(config.draws):
-        method = methods.make(name, options)
-        device = pick_device(config.accelerator)
-        outcome = run_method(method, pseudo.draw(draw), cache, seed=config.seed, device=device, network=network)
-        measured: Mapping[str, Any] = summary(outcome.matrix)
-        for key in _KEYS:
-            scores[key].append(measured[key])
-    return {"method": name, "options": dict(options), "scores": scores}
-
-
-def _name(method: str, options: Mapping[str, Any], draws: int) -> str:
-    content = json.dumps([method, sorted(options.items()), draws], default=list)
-    return hashlib.sha256(content.encode()).hexdigest()[:16]
+    for options in wanted:
+        full = methods.make(method, {**config.options.get(method, {}), **options}).options()
+        folder = out / "trials" / digest([method, full])[:16]
+        cells = [
+            on.cell(lambda: methods.make(method, full), draw, folder / f"shots-{draw}" / "result.json")  # noqa: B023
+            for draw in range(config.draws)
+        ]
+        on.fill(cells)
+        found = [read_json(cell.path)["metrics"] for cell in cells]
+        trials.append(Trial(options, {key: [metrics[key] for metrics in found] for key in SCORES}))
+    return sorted(trials, key=lambda trial: -trial.spread("gacc_grid").mean)
 
 
 def _value(text: str) -> Any:

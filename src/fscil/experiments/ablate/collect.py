@@ -11,29 +11,38 @@ from fscil.core.config import to_dict
 from fscil.core.hardware import describe
 from fscil.core.storage import read_json
 from fscil.evaluation.writer import commit
-from fscil.experiments.ablate.plan import FACTORS, PARTS, STEPS, Changes, trades
+from fscil.experiments.ablate.plan import FACTORS, PARTS, STEPS, Changes, betas
 from fscil.experiments.ablate.raw_layers import FINAL, RawLayers, block_label
 from fscil.experiments.ablate.study import Study
 from fscil.methods.yourself import RECTIFIED, WHITENED
-from fscil.results.ablation import MOMENTS, SCORES, Ablation, Cost, Curve, Line, Point, Predictor
+from fscil.results.ablation import (
+    MOMENTS,
+    SCORES,
+    Ablation,
+    AblationRow,
+    InferenceCost,
+    Predictor,
+    SensitivityCurve,
+    SensitivityPoint,
+)
 
 Metrics = Mapping[str, float]
 
 
-def assemble(study: Study) -> Ablation:
+def collect_ablation(study: Study) -> Ablation:
     """Every part whose cells are all there; the others stay empty."""
-    run, parts = study.run, [part for part in PARTS if study.complete(part)]
+    on, parts = study.on, [part for part in PARTS if study.complete(part)]
     predictors, costs, batch = _calibration(study) if "calibration" in parts else ((), (), 0)
     return Ablation(
-        recipe=run.config.recipe,
-        dataset=run.benchmark.name,
-        draws=run.config.draws,
+        recipe=study.config.recipe,
+        dataset=on.benchmark.name,
+        draws=study.config.draws,
         seconds=round(study.seconds(parts), 1),
-        network=study.network,
-        hardware=describe(run.device),
+        network=on.weights,
+        hardware=describe(on.device),
         options=study.method.options(),
-        config=to_dict(run.config),
-        classes=run.benchmark.classes,
+        config=to_dict(study.config),
+        classes=on.benchmark.classes,
         commit=commit() or "",
         steps=_steps(study) if "ablation" in parts else (),
         layers=_layers(study) if "layers" in parts else (),
@@ -44,18 +53,18 @@ def assemble(study: Study) -> Ablation:
     )
 
 
-def _steps(study: Study) -> tuple[Line, ...]:
+def _steps(study: Study) -> tuple[AblationRow, ...]:
     lines = []
     for step in STEPS:
         if step.changes is None:
             scores = _scores([result["variants"][block_label(FINAL)]["metrics"] for result in _raw(study)])
         else:
-            scores = _scores([_part(result, step.part) for result in _rectified(study, step.changes)])
-        lines.append(Line(step.key, step.label, scores, options=step.changes or {}))
+            scores = _parts(_rectified(study, step.changes), step.part)
+        lines.append(AblationRow(step.key, step.label, scores, options=step.changes or {}))
     return tuple(lines)
 
 
-def _layers(study: Study) -> tuple[Line, ...]:
+def _layers(study: Study) -> tuple[AblationRow, ...]:
     """Raw and rectified of each block in turn, then what is of no single block."""
     raw, ours = _raw(study), _rectified(study, {})
     lines = []
@@ -63,7 +72,7 @@ def _layers(study: Study) -> tuple[Line, ...]:
         label = block_label(block)
         for kind, results in (("raw", raw), ("rectified", ours)):
             scores = _scores([result["variants"][label]["metrics"] for result in results])
-            lines.append(Line(f"{block}-{kind}", f"{label}, {kind}", scores, kind, block))
+            lines.append(AblationRow(f"{block}-{kind}", f"{label}, {kind}", scores, kind, block))
 
     def variant(name: str) -> dict[str, list[float]]:
         return _scores([result["variants"][name]["metrics"] for result in raw])
@@ -71,41 +80,40 @@ def _layers(study: Study) -> tuple[Line, ...]:
     together = "all raw blocks together"
     return (
         *lines,
-        Line("final", "final features, raw", variant(block_label(FINAL)), "raw"),
-        Line("raw-blocks", together, variant(RawLayers.together), "raw ensemble"),
-        Line("raw-all", f"{together}, with the final", _scores([r["metrics"] for r in raw]), "raw ensemble"),
-        Line("ensemble", "all rectified blocks together", _scores([_part(r, RECTIFIED) for r in ours]), "ensemble"),
+        AblationRow("final", "final features, raw", variant(block_label(FINAL)), "raw"),
+        AblationRow("raw-blocks", together, variant(RawLayers.together), "raw ensemble"),
+        AblationRow("raw-all", f"{together}, with the final", _scores([r["metrics"] for r in raw]), "raw ensemble"),
+        AblationRow("ensemble", "all rectified blocks together", _parts(ours, RECTIFIED), "ensemble"),
         *(_whitened(ours) if study.method.whitened else ()),
     )
 
 
-def _whitened(ours: Sequence[Mapping[str, Any]]) -> tuple[Line, ...]:
+def _whitened(ours: Sequence[Mapping[str, Any]]) -> tuple[AblationRow, ...]:
     return (
-        Line("whitened", "whitened layers together", _scores([_part(r, WHITENED) for r in ours]), "whitened"),
-        Line("whole", "rectified and whitened together", _scores([_part(r, "") for r in ours]), "whole"),
+        AblationRow("whitened", "whitened layers together", _parts(ours, WHITENED), "whitened"),
+        AblationRow("whole", "rectified and whitened together", _parts(ours, ""), "whole"),
     )
 
 
-def _part(result: Mapping[str, Any], part: str) -> Mapping[str, float]:
-    """Metrics of a part of the ensemble; of the whole where the recipe has no other part."""
-    found: Mapping[str, float] = result["variants"].get(part, result)["metrics"]
-    return found
+def _parts(results: Sequence[Mapping[str, Any]], part: str) -> dict[str, list[float]]:
+    """Scores of a part of the ensemble; of the whole where the recipe has no other part."""
+    return _scores([result["variants"].get(part, result)["metrics"] for result in results])
 
 
-def _curves(study: Study) -> tuple[Curve, ...]:
+def _curves(study: Study) -> tuple[SensitivityCurve, ...]:
     curves = []
-    for trade in trades(study.method):
+    for beta in betas(study.method):
         points = [
-            Point(factor, _scores([r["metrics"] for r in _rectified(study, trade.scaled(factor))]))
+            SensitivityPoint(factor, _scores([r["metrics"] for r in _rectified(study, beta.scaled(factor))]))
             for factor in FACTORS
-            if any(trade.weights.values())  # nothing times a factor stays nothing
+            if any(beta.weights.values())  # nothing times a factor stays nothing
         ]
-        curves.append(Curve(trade.key, trade.label, trade.about, dict(trade.weights), tuple(points)))
+        curves.append(SensitivityCurve(beta.key, beta.label, beta.about, dict(beta.weights), tuple(points)))
     return tuple(curves)
 
 
-def _calibration(study: Study) -> tuple[tuple[Predictor, ...], tuple[Cost, ...], int]:
-    draws = [read_json(study.calibration(draw).path)["predictors"] for draw in range(study.run.config.draws)]
+def _calibration(study: Study) -> tuple[tuple[Predictor, ...], tuple[InferenceCost, ...], int]:
+    draws = [read_json(study.calibration(draw).path)["predictors"] for draw in range(study.config.draws)]
     whole = "the whole ensemble" if study.method.whitened else "FR ensemble"
     labels = {"prototypes": "class means", RECTIFIED: "FR ensemble", WHITENED: "whitened features", "ensemble": whole}
     predictors = [
@@ -123,16 +131,16 @@ def _calibration(study: Study) -> tuple[tuple[Predictor, ...], tuple[Cost, ...],
         for key, first in draws[0].items()
     ]
     measured = read_json(study.cost().path)
-    costs = tuple(Cost(**cost) for cost in measured["costs"])
+    costs = tuple(InferenceCost(**cost) for cost in measured["costs"])
     return tuple(predictors), costs, measured["batch"]
 
 
 def _raw(study: Study) -> list[dict[str, Any]]:
-    return [read_json(study.raw(draw).path)["result"] for draw in range(study.run.config.draws)]
+    return [read_json(study.raw(draw).path)["result"] for draw in range(study.config.draws)]
 
 
 def _rectified(study: Study, changes: Changes) -> list[dict[str, Any]]:
-    return [read_json(study.rectified(changes, draw).path)["result"] for draw in range(study.run.config.draws)]
+    return [read_json(study.rectified(changes, draw).path)["result"] for draw in range(study.config.draws)]
 
 
 def _scores(metrics: Sequence[Metrics]) -> dict[str, list[float]]:

@@ -17,13 +17,15 @@ from fscil.backbones import Backbone
 from fscil.backbones.extract import extract
 from fscil.data.session import Session
 from fscil.methods import Method, Prototypes, YourSelf
-from fscil.results.ablation import Cost
+from fscil.results.ablation import InferenceCost
 
 BATCH = 256
 _SECONDS, _FEWEST = 0.6, 5  # per measurement: as many repetitions as fit, but not fewer
 
 
-def inference_costs(backbone: Backbone, method: YourSelf, sessions: Sequence[Session], images: Tensor) -> list[Cost]:
+def inference_costs(
+    backbone: Backbone, method: YourSelf, sessions: Sequence[Session], images: Tensor
+) -> list[InferenceCost]:
     """`sessions` with features make the methods know all classes; `images` is the batch that is timed."""
     device, depth = backbone.mean.device, backbone.depth
     images = images[:BATCH].to(device)
@@ -47,7 +49,7 @@ def inference_costs(backbone: Backbone, method: YourSelf, sessions: Sequence[Ses
         ("all", whole, lambda: known["all"].scores(view), _parameters(known["all"])),
     ]
     return [
-        Cost(key, label, 1e6 * _seconds(work, device) / len(images), _flops(work) / len(images) / 1e6, count)
+        InferenceCost(key, label, 1e6 * _seconds(work, device) / len(images), _flops(work) / len(images) / 1e6, count)
         for key, label, work, count in rows
     ]
 

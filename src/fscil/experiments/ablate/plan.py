@@ -14,7 +14,7 @@ Changes = Mapping[str, float]  # options of YourSelf that differ from the recipe
 
 
 @dataclass(frozen=True)
-class Step:
+class AblationStep:
     """A row of the ablation table: YourSelf with some of its losses off."""
 
     key: str  # of the paper's row (fscil.paper)
@@ -24,7 +24,7 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Trade:
+class Beta:
     """One beta of the paper: the options that it multiplies here, with the recipe's values."""
 
     key: str
@@ -38,26 +38,26 @@ class Trade:
 
 _NO_IR = {"weight_intra": 0.0, "weight_inter": 0.0}
 STEPS = (
-    Step("prototypes", "no FR: class means", None),
-    Step("yourself-cos", "+ FR: cos, novel CE", {"weight_cr": 0.0, **_NO_IR}),
-    Step("yourself-cos-cr", "+ CR", _NO_IR),
-    Step("yourself", "+ IR", {}),
-    Step("whitened", "+ whitened: all of it", {}, part=""),
+    AblationStep("prototypes", "no FR: class means", None),
+    AblationStep("yourself-cos", "+ FR: cos, novel CE", {"weight_cr": 0.0, **_NO_IR}),
+    AblationStep("yourself-cos-cr", "+ CR", _NO_IR),
+    AblationStep("yourself", "+ IR", {}),
+    AblationStep("whitened", "+ whitened: all of it", {}, part=""),
 )
 
 
-def trades(method: YourSelf) -> tuple[Trade, ...]:
+def betas(method: YourSelf) -> tuple[Beta, ...]:
     """The three betas with the recipe's values."""
     return (
-        Trade(
+        Beta(
             "cos",
             "β_cos",
             {"weight_cos": method.weight_cos},
             "weight_cos, the cosine constraint alone (in the paper's formula β_cos also weighs the novel "
             "cross-entropy, which stays as it is here)",
         ),
-        Trade("cr", "β_CR", {"weight_cr": method.weight_cr}, "weight_cr, the class relation"),
-        Trade(
+        Beta("cr", "β_CR", {"weight_cr": method.weight_cr}, "weight_cr, the class relation"),
+        Beta(
             "ir",
             "β_IR",
             {"weight_intra": method.weight_intra, "weight_inter": method.weight_inter},

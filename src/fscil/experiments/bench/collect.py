@@ -1,9 +1,7 @@
-"""From the cells of a plan to one document."""
+"""From the filled cells of a plan to one document."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
 from typing import Any
 
 from fscil import methods
@@ -11,28 +9,28 @@ from fscil.core.errors import InputError
 from fscil.core.hardware import describe, pick_device
 from fscil.core.storage import read_json
 from fscil.evaluation.writer import commit
-from fscil.experiments.bench.cells import is_done
-from fscil.experiments.bench.engines import Failures
-from fscil.experiments.bench.plan import BASELINE, FLOOR, Cell, Entry, Plan, Training
-from fscil.results.bench import Bench, Draw, Network, Row
-from fscil.results.result import check_comparable, parse_result
+from fscil.experiments.bench.engines import Failures, Grid
+from fscil.experiments.bench.plan import BASELINE, FLOOR, PlannedCell, PlannedMethod, PlannedNetwork
+from fscil.experiments.recipes import year_of
+from fscil.results.bench import Bench, BenchDraw, BenchMethod, BenchNetwork, Rows
+from fscil.results.result import Result, check_comparable, parse_result
 
 
-def assemble(plan: Plan, failures: Failures) -> Bench:
+def collect_bench(grid: Grid, failures: Failures) -> Bench:
     """Every method whose draws are all there; the others are named with the reason."""
-    whole = [entry for entry in plan.entries if all(is_done(cell) for cell in _cells(plan, entry))]
+    plan = grid.plan
+    whole = [planned for planned in plan.methods if all(grid.done(cell) for cell in plan.cells_of(planned))]
     left_out = dict(plan.left_out)
-    for entry in plan.entries:
-        if entry not in whole:
-            failure = failures.get((entry.training.key, entry.method))
-            left_out[entry.method] = failure.sentence if failure else "Not run yet."
+    for planned in plan.methods:
+        if planned not in whole:
+            failure = failures.get((planned.network.key, planned.method))
+            left_out[planned.method] = failure.sentence if failure else "Not run yet."
     if not whole:
         raise InputError(f"No method could be run: {' '.join(dict.fromkeys(left_out.values()))}")
-    documents = {cell.path: read_json(cell.path) for entry in whole for cell in _cells(plan, entry)}
-    results = [parse_result(document, str(path)) for path, document in documents.items()]
-    for result in results:
-        check_comparable([results[0], result] if result is not results[0] else [result])
-    first = results[0]
+    results = {planned.method: [_read(cell) for cell in plan.cells_of(planned)] for planned in whole}
+    check_comparable([result for found in results.values() for result in found])
+    first = results[whole[0].method][0]
+    keys = {planned.network.key for planned in whole}
     return Bench(
         dataset=first.dataset,
         recipe=plan.default.recipe,
@@ -42,69 +40,52 @@ def assemble(plan: Plan, failures: Failures) -> Bench:
         same_backbone=plan.request.same_backbone,
         baseline=BASELINE,
         floor=FLOOR,
-        rows=tuple(_row(plan, entry) for entry in whole),
-        networks=tuple(
-            _network(plan, training)
-            for training in plan.trainings
-            if any(entry.training.key == training.key for entry in whole)
-        ),
+        rows=tuple(_method(planned, results[planned.method]) for planned in whole),
+        networks=tuple(_network(grid, network) for network in plan.networks if network.key in keys),
         left_out=left_out,
         hardware=describe(pick_device(plan.default.accelerator)),
         commit=commit() or "",
     )
 
 
-def year_of(paper: str) -> int:
-    """The year that a citation names; 0 where there is none."""
-    years = re.findall(r"\b(?:19|20)\d\d\b", paper)
-    return int(years[-1]) if years else 0
-
-
-def _row(plan: Plan, entry: Entry) -> Row:
-    kind = methods.REGISTRY[entry.method]
-    documents = [read_json(cell.path) for cell in _cells(plan, entry)]
-    return Row(
-        method=entry.method,
+def _method(planned: PlannedMethod, results: list[Result]) -> BenchMethod:
+    kind = methods.REGISTRY[planned.method]
+    options: Any = results[0].config["options"]
+    return BenchMethod(
+        method=planned.method,
         title=kind.title,
         paper=kind.paper,
-        year=0 if entry.method in (BASELINE, FLOOR) else year_of(kind.paper),  # they stand for no paper
-        recipe=entry.config.recipe,
-        network=entry.training.key,
-        kept=documents[0]["cost"]["kept_numbers"],
-        draws=tuple(_draw(document) for document in documents),
-        options=documents[0]["config"]["options"].get(entry.method, {}),
+        year=0 if planned.method in (BASELINE, FLOOR) else year_of(kind.paper),  # they stand for no paper
+        recipe=planned.config.recipe,
+        network=planned.network.key,
+        kept=int(results[0].cost["kept_numbers"]),
+        draws=tuple(
+            BenchDraw(result.shots_seed, _rows(result), result.seconds["sessions"], result.cost["peak_memory_mb"])
+            for result in results
+        ),
+        options=options.get(planned.method, {}),
         differences=kind.differences,
     )
 
 
-def _draw(document: Mapping[str, Any]) -> Draw:
-    return Draw(
-        shots_seed=document["shots_seed"],
-        matrix=_tuples(document["matrix"]),
-        seconds=float(document["seconds"]["sessions"]),
-        memory_mb=float(document["cost"]["peak_memory_mb"]),
+def _network(grid: Grid, network: PlannedNetwork) -> BenchNetwork:
+    cells = [cell for cell in grid.plan.cells(network) if grid.done(cell)]
+    first = _read(cells[0])
+    return BenchNetwork(
+        key=network.key,
+        recipe=network.config.recipe,
+        kind=network.config.backbone.name or network.config.backbone.kind,
+        objective=network.config.train.objective,
+        epochs=network.config.train.epochs,
+        seconds=first.seconds["base"],
+        parameters=int(first.cost["network_parameters"]),
+        class_means=tuple(_rows(_read(cell)) for cell in cells if cell.method == BASELINE),
     )
 
 
-def _network(plan: Plan, training: Training) -> Network:
-    cells = plan.cells(training)
-    controls = [cell for cell in cells if cell.method == BASELINE and is_done(cell)]
-    first = read_json(next(cell.path for cell in cells if is_done(cell)))
-    return Network(
-        key=training.key,
-        recipe=training.config.recipe,
-        kind=training.config.backbone.name or training.config.backbone.kind,
-        objective=training.config.train.objective,
-        epochs=training.config.train.epochs,
-        seconds=float(first["seconds"]["base"]),
-        parameters=first["cost"]["network_parameters"],
-        class_means=tuple(_tuples(read_json(cell.path)["matrix"]) for cell in controls),
-    )
+def _read(cell: PlannedCell) -> Result:
+    return parse_result(read_json(cell.path), str(cell.path))
 
 
-def _cells(plan: Plan, entry: Entry) -> list[Cell]:
-    return [cell for cell in plan.cells(entry.training) if cell.method == entry.method]
-
-
-def _tuples(rows: Any) -> tuple[tuple[float, ...], ...]:
-    return tuple(tuple(float(value) for value in row) for row in rows)
+def _rows(result: Result) -> Rows:
+    return tuple(tuple(row) for row in result.matrix.to_lists())

@@ -12,24 +12,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import torch
-
 from fscil import methods
-from fscil.backbones import check_block
 from fscil.core import config as configs
 from fscil.core.config import Config, to_dict
 from fscil.core.errors import InputError, nearest
-from fscil.data.registry import REGISTRY as DATASETS
+from fscil.experiments.recipes import default_recipe, own_recipe
+from fscil.experiments.run import obstacle
 from fscil.training.checkpoint import read_tensors
 from fscil.training.loop import same_training
 
 BASELINE, FLOOR = "prototypes", "lazy"  # always measured: what the others are compared with
-_DEFAULT_RECIPES = {"cifar100": "cifar100_resnet12"}  # where the data set's name is not a recipe
 
 
 @dataclass(frozen=True)
-class Request:
-    """What `fscil bench` was asked for."""
+class BenchRequest:
+    """What `fscil bench` is asked for."""
 
     data: str = ""  # the data set; empty: that of the recipe, or glyphs
     methods: str = "all"  # or names with commas between
@@ -57,7 +54,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Training:
+class PlannedNetwork:
     """One base training and the folder with all that comes of it, laid out as `fscil run` lays out its own."""
 
     config: Config
@@ -70,52 +67,56 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Cell:
+class PlannedCell:
     """One method on one network and one draw of the shots."""
 
     method: str
     draw: int
     config: Config  # of the method's recipe
-    training: Training
+    network: PlannedNetwork
 
     @property
     def path(self) -> Path:
-        return self.training.folder / self.method / f"shots-{self.draw}" / "result.json"
+        return self.network.folder / self.method / f"shots-{self.draw}" / "result.json"
 
 
 @dataclass(frozen=True)
-class Entry:
+class PlannedMethod:
     """One method of the bench."""
 
     method: str
     config: Config
-    training: Training
+    network: PlannedNetwork
 
 
 @dataclass(frozen=True)
 class Plan:
-    request: Request
+    request: BenchRequest
     default: Config  # the recipe of methods without one of their own
-    entries: tuple[Entry, ...]
+    methods: tuple[PlannedMethod, ...]
     left_out: Mapping[str, str]  # method -> why it cannot run here
 
     @property
-    def trainings(self) -> list[Training]:
+    def networks(self) -> list[PlannedNetwork]:
         """In the order in which they are needed."""
-        return list({entry.training.key: entry.training for entry in self.entries}.values())
+        return list({planned.network.key: planned.network for planned in self.methods}.values())
 
-    def cells(self, training: Training) -> list[Cell]:
-        """All cells on one network. Class means are measured on every network: they tell what its training gave."""
-        members = [entry for entry in self.entries if entry.training.key == training.key]
-        configs_of = {BASELINE: members[0].config, **{entry.method: entry.config for entry in members}}
+    def cells(self, network: PlannedNetwork) -> list[PlannedCell]:
+        """All cells on one network. Class means are measured on every network: they show what its training gave."""
+        members = [planned for planned in self.methods if planned.network.key == network.key]
+        configs_of = {BASELINE: members[0].config, **{planned.method: planned.config for planned in members}}
         draws = range(self.request.draws)
-        return [Cell(method, draw, config, training) for method, config in configs_of.items() for draw in draws]
+        return [PlannedCell(method, draw, config, network) for method, config in configs_of.items() for draw in draws]
+
+    def cells_of(self, planned: PlannedMethod) -> list[PlannedCell]:
+        return [cell for cell in self.cells(planned.network) if cell.method == planned.method]
 
 
-def make_plan(request: Request) -> Plan:
-    default = _load(default_recipe(request), request)
+def make_plan(request: BenchRequest) -> Plan:
+    recipe = request.recipe or default_recipe(request.data or "glyphs")
+    default = _load(recipe, request)
     # As the recipe says, not --set: CIFAR-100 that is read from an .npz file still has CIFAR-100's recipes.
-    family = configs.load(default_recipe(request)).data.name
+    family = configs.load(recipe).data.name
     if request.data and family != request.data:
         raise InputError(
             f"The recipe {default.recipe} is for the data set {family}, not {request.data}; "
@@ -125,9 +126,9 @@ def make_plan(request: Request) -> Plan:
         raise InputError("data.session_lists fixes the shots, so more draws would repeat them; add --seeds 1.")
     if request.same_backbone and request.checkpoints:
         default = _as_trained(default, request)
-    entries: list[Entry] = []
+    planned: list[PlannedMethod] = []
     left_out: dict[str, str] = {}
-    trainings: list[Training] = []
+    networks: list[PlannedNetwork] = []
     for name in request.names:
         config = _config(name, family, default, request)
         given = _given(config, request)
@@ -137,37 +138,16 @@ def make_plan(request: Request) -> Plan:
                 raise InputError(reason)
             left_out[name] = reason
             continue
-        training = next((t for t in trainings if _same(t.config, config)), None)
-        if training is None:
-            training = Training(config, request.out / "networks" / _key(config), given)
-            trainings.append(training)
-        entries.append(Entry(name, config, training))
-    _check_all_used(request, trainings)
-    return Plan(request, default, tuple(entries), left_out)
+        network = next((network for network in networks if _same(network.config, config)), None)
+        if network is None:
+            network = PlannedNetwork(config, request.out / "networks" / _key(config), given)
+            networks.append(network)
+        planned.append(PlannedMethod(name, config, network))
+    _check_all_used(request, networks)
+    return Plan(request, default, tuple(planned), left_out)
 
 
-def default_recipe(request: Request) -> str:
-    if request.recipe:
-        return request.recipe
-    data = request.data or "glyphs"
-    if data not in DATASETS:
-        raise InputError(f"There is no data set '{data}'; {nearest(data, DATASETS)}")
-    name = _DEFAULT_RECIPES.get(data, data)
-    if name not in configs.recipes():
-        raise InputError(f"There is no recipe for the data set {data} here; give one with --recipe my.toml.")
-    return name
-
-
-def own_recipe(data: str, method: str) -> str | None:
-    """DATA_METHOD.toml, however the method's name is hyphenated there."""
-    for name in configs.recipes():
-        start, _, rest = name.partition("_")
-        if start == data and _plain(rest) == _plain(method):
-            return name
-    return None
-
-
-def _config(name: str, family: str, default: Config, request: Request) -> Config:
+def _config(name: str, family: str, default: Config, request: BenchRequest) -> Config:
     recipe = own_recipe(family, name)
     own = _load(recipe, request) if recipe else default
     if own.data != default.data:
@@ -182,25 +162,19 @@ def _config(name: str, family: str, default: Config, request: Request) -> Config
     return replace(chosen, methods=(name,), options={name: own.options[name]} if name in own.options else {})
 
 
-def _load(recipe: str, request: Request) -> Config:
+def _load(recipe: str, request: BenchRequest) -> Config:
     return configs.load(recipe, [*request.overrides, f"draws={request.draws}"])
 
 
 def _obstacle(name: str, config: Config, trained: bool) -> str:
     """Why this method cannot run with this recipe; empty if it can. A wrong option raises."""
-    method = methods.make(name, config.options.get(name))
-    backbone = config.backbone
-    if method.blocks(backbone.depth) and backbone.kind != "vit":
-        return f"{method.title} needs intermediate layers, which a {backbone.kind} does not give."
-    if not backbone.name:  # a named network tells its depth only once it is built
-        method.start(seed=0, depth=backbone.depth, device=torch.device("cpu"))
-        for block in method.blocks(backbone.depth):
-            check_block(block, backbone.depth)
+    if reason := obstacle(name, config):
+        return reason
     for teacher in [] if trained else _split(config.train.teacher):
         if not Path(teacher).exists():
             return (
-                f"{method.title} by the recipe {config.recipe} needs the teacher {teacher}, which does not exist; "
-                f"train it first, or name another with --set train.teacher=PATH."
+                f"{methods.REGISTRY[name].title} by the recipe {config.recipe} needs the teacher {teacher}, which does "
+                f"not exist; train it first, or name another with --set train.teacher=PATH."
             )
     return ""
 
@@ -211,21 +185,22 @@ def _same(one: Config, other: Config) -> bool:
 
 def _key(config: Config) -> str:
     """A folder's name: readable, and different for whatever makes another network or other sessions."""
-    train = replace(config.train, checkpoint_seconds=0, compile="", graph="")
-    shaped = replace(config, recipe="", draws=0, methods=(), options={}, accelerator="", devices=1, strategy="")
-    shaping = to_dict(replace(shaped, train=train, data=replace(config.data, download=False)))
+    shaping = to_dict(config)
+    shaping |= {"recipe": "", "draws": 0, "methods": [], "options": {}, "accelerator": "", "devices": 1, "strategy": ""}
+    shaping["train"] |= {"checkpoint_seconds": 0, "compile": "", "graph": ""}
+    shaping["data"]["download"] = False
     digest = hashlib.sha256(json.dumps(shaping, sort_keys=True).encode()).hexdigest()[:8]
     return f"{config.backbone.kind}-{config.train.objective}-{digest}"
 
 
-def _given(config: Config, request: Request) -> Path | None:
+def _given(config: Config, request: BenchRequest) -> Path | None:
     if request.same_backbone:
         return request.checkpoints[0] if request.checkpoints else None
     return next((path for path in request.checkpoints if _same(_stored(path), config)), None)
 
 
-def _check_all_used(request: Request, trainings: Sequence[Training]) -> None:
-    used = {training.checkpoint for training in trainings}
+def _check_all_used(request: BenchRequest, networks: Sequence[PlannedNetwork]) -> None:
+    used = {network.checkpoint for network in networks}
     for path in request.checkpoints:
         if path not in used:
             raise InputError(
@@ -234,7 +209,7 @@ def _check_all_used(request: Request, trainings: Sequence[Training]) -> None:
             )
 
 
-def _as_trained(default: Config, request: Request) -> Config:
+def _as_trained(default: Config, request: BenchRequest) -> Config:
     if len(request.checkpoints) > 1:
         raise InputError("--same-backbone takes one --checkpoint, the network that all methods share.")
     stored = _stored(request.checkpoints[0])
@@ -244,10 +219,6 @@ def _as_trained(default: Config, request: Request) -> Config:
 def _stored(path: Path) -> Config:
     _, info = read_tensors(path / "backbone.safetensors" if path.is_dir() else path)
     return configs.build(Config, info["config"])
-
-
-def _plain(name: str) -> str:
-    return "".join(char for char in name.lower() if char.isalnum())
 
 
 def _split(text: str) -> list[str]:

@@ -1,17 +1,44 @@
-"""What is known of every method: its paper, what it needs, its recipes, and what was measured with it."""
+"""Which recipe belongs to which method and data set, and what is known of every method."""
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 from fscil.core import config as configs
+from fscil.core.errors import InputError, nearest
 from fscil.data.registry import REGISTRY as DATASETS
-from fscil.experiments.bench.collect import year_of
-from fscil.experiments.bench.plan import own_recipe
 from fscil.methods import REGISTRY, Method
 from fscil.results.measured import measured, shipped
+
+_DEFAULT_RECIPES = {"cifar100": "cifar100_resnet12"}  # where the data set's name is not a recipe
+
+
+def default_recipe(data: str) -> str:
+    """The recipe of methods without one of their own."""
+    if data not in DATASETS:
+        raise InputError(f"There is no data set '{data}'; {nearest(data, DATASETS)}")
+    name = _DEFAULT_RECIPES.get(data, data)
+    if name not in configs.recipes():
+        raise InputError(f"There is no recipe for the data set {data} here; give one with --recipe my.toml.")
+    return name
+
+
+def own_recipe(data: str, method: str) -> str | None:
+    """DATA_METHOD.toml, however the method's name is hyphenated there."""
+    for name in configs.recipes():
+        start, _, rest = name.partition("_")
+        if start == data and _plain(rest) == _plain(method):
+            return name
+    return None
+
+
+def year_of(paper: str) -> int:
+    """The year that a citation names; 0 where there is none."""
+    years = re.findall(r"\b(?:19|20)\d\d\b", paper)
+    return int(years[-1]) if years else 0
 
 
 def describe_methods(results: Path | None = None) -> list[dict[str, Any]]:
@@ -46,3 +73,7 @@ def _recipes(method: type[Method], users: dict[str, tuple[str, ...]]) -> list[st
     mine = {recipe for data in DATASETS if (recipe := own_recipe(data, method.name))}
     others = {own_recipe(data, name) for data in DATASETS for name in REGISTRY if name != method.name}
     return sorted(mine | {recipe for recipe, names in users.items() if method.name in names and recipe not in others})
+
+
+def _plain(name: str) -> str:
+    return "".join(char for char in name.lower() if char.isalnum())

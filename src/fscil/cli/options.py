@@ -1,0 +1,45 @@
+"""Options that several commands share, and what every command does with them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from fscil.core.config import Config
+
+RecipeArgument = Annotated[str, typer.Argument(help="Name of a recipe, or a .toml file.")]
+OutOption = Annotated[Path | None, typer.Option("--out", help="Output folder (default: runs/RECIPE).")]
+SeedsOption = Annotated[int | None, typer.Option("--seeds", min=1, help="Number of shot draws.")]
+DeviceOption = Annotated[str | None, typer.Option("--device", help="auto, cpu, cuda or mps.")]
+SetOption = Annotated[list[str] | None, typer.Option("--set", help="Override a key: --set train.epochs=10.")]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue what is in the output folder.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Start over in an existing output folder.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+CheckpointOption = Annotated[
+    Path | None, typer.Option("--checkpoint", help="A trained network, file or folder (default: OUT/base).")
+]
+MethodsOption = Annotated[str | None, typer.Option("--methods", help="Comma-separated names; see `fscil methods`.")]
+
+
+def load_config(
+    recipe: str,
+    overrides: list[str] | None,
+    *,
+    seeds: int | None = None,
+    device: str | None = None,
+    methods: str | None = None,
+) -> Config:
+    """The recipe with what the options change in it."""
+    from fscil.core import config as configs
+
+    given = {"draws": seeds, "accelerator": device, "methods": methods}
+    extra = [f"{key}={value}" for key, value in given.items() if value is not None]
+    return configs.load(recipe, [*(overrides or []), *extra])
+
+
+def print_json(document: Any) -> None:
+    typer.echo(json.dumps(document, indent=2, allow_nan=False))

@@ -1,0 +1,155 @@
+"""`fscil run` and its stages: train, features, eval, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fscil.cli.options import (
+    CheckpointOption,
+    DeviceOption,
+    ForceOption,
+    JsonOption,
+    MethodsOption,
+    OutOption,
+    RecipeArgument,
+    ResumeOption,
+    SeedsOption,
+    SetOption,
+    load_config,
+    print_json,
+)
+from fscil.core.errors import InputError
+
+if TYPE_CHECKING:
+    from fscil.core.config import Config
+    from fscil.experiments.run import Run
+
+# Imports inside the commands: torch takes seconds to load, and `fscil --help` should not wait for it.
+
+
+def run(
+    recipe: RecipeArgument = "glyphs",
+    out: OutOption = None,
+    seeds: SeedsOption = None,
+    device: DeviceOption = None,
+    methods: MethodsOption = None,
+    overrides: SetOption = None,
+    resume: ResumeOption = False,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """The whole pipeline: base training, sessions, report. Without arguments: the built-in benchmark on a CPU."""
+    from fscil.pages.report.page import write_report
+    from fscil.results.result import load_results
+
+    config = load_config(recipe, overrides, seeds=seeds, device=device, methods=methods)
+    job = _open(config, out, resume=resume, force=force)
+    paths = job.evaluate()
+    page = job.out / "report.html"
+    write_report(load_results(paths), job.analysis(), page)
+    _finish(job, page, as_json)
+
+
+def train(
+    recipe: RecipeArgument = "glyphs",
+    out: OutOption = None,
+    device: DeviceOption = None,
+    overrides: SetOption = None,
+    resume: ResumeOption = False,
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Base training alone: leaves OUT/base/backbone.safetensors."""
+    job = _open(load_config(recipe, overrides, device=device), out, resume=resume, force=force)
+    info, path = job.train().info, job.on.checkpoint
+    if as_json:
+        print_json({"checkpoint": str(path), "seconds": info["seconds"], "steps": info["steps"]})
+    else:
+        typer.echo(f"Trained in {info['seconds']:.0f} s: {path}")
+
+
+def features(
+    recipe: RecipeArgument = "glyphs",
+    out: OutOption = None,
+    checkpoint: CheckpointOption = None,
+    seeds: SeedsOption = None,
+    device: DeviceOption = None,
+    methods: MethodsOption = None,
+    overrides: SetOption = None,
+) -> None:
+    """Extract the features that the methods need, from a trained network."""
+    config = load_config(recipe, overrides, seeds=seeds, device=device, methods=methods)
+    job = _open_trained(config, out, checkpoint)
+    job.features()
+    typer.echo(f"Features are in {job.out / 'features'}")
+
+
+def evaluate(
+    recipe: RecipeArgument = "glyphs",
+    out: OutOption = None,
+    checkpoint: CheckpointOption = None,
+    seeds: SeedsOption = None,
+    device: DeviceOption = None,
+    methods: MethodsOption = None,
+    overrides: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Run the methods over all sessions, from a trained network: one result.json per method and draw."""
+    config = load_config(recipe, overrides, seeds=seeds, device=device, methods=methods)
+    job = _open_trained(config, out, checkpoint)
+    job.evaluate()
+    _finish(job, None, as_json)
+
+
+def report(
+    results: Annotated[list[Path], typer.Argument(help="result.json files, or folders that hold them.")],
+    out: Annotated[Path, typer.Option("--out", help="The page to write.")] = Path("report.html"),
+    force: ForceOption = False,
+) -> None:
+    """One self-contained HTML page from results."""
+    from fscil.core.storage import read_json
+    from fscil.pages.report.page import write_report
+    from fscil.results.result import find_results, load_results
+
+    if out.exists() and not force:
+        raise InputError(f"{out} already exists; add --force to overwrite it, or choose another --out.")
+    found = load_results(find_results(results))
+    analysis = next((folder / "analysis.json" for folder in results if (folder / "analysis.json").is_file()), None)
+    write_report(found, read_json(analysis) if analysis else None, out)
+    typer.echo(f"Report: {out}")
+
+
+def _open(
+    config: Config, out: Path | None, *, resume: bool, force: bool = False, checkpoint: Path | None = None
+) -> Run:
+    from fscil.core.progress import Reporter
+    from fscil.experiments.run import Run
+
+    folder = out or Path("runs") / config.recipe
+    return Run.open(config, folder, resume=resume, force=force, checkpoint=checkpoint, reporter=Reporter())
+
+
+def _open_trained(config: Config, out: Path | None, checkpoint: Path | None) -> Run:
+    base = (out or Path("runs") / config.recipe) / "base"
+    if checkpoint is None and not (base / "backbone.safetensors").exists():
+        raise InputError(
+            f"There is no trained network in {base}; run `fscil train {config.recipe}` first, or give --checkpoint."
+        )
+    return _open(config, out, resume=True, checkpoint=checkpoint)
+
+
+def _finish(job: Run, page: Path | None, as_json: bool) -> None:
+    if as_json:
+        from fscil.core.storage import read_json
+
+        results = [read_json(path) for path in job.result_paths()]
+        print_json({"results": results, "report": str(page) if page else None})
+        return
+    from fscil.pages.report.prose import comparison_text
+    from fscil.results.result import load_results
+
+    typer.echo(comparison_text(load_results(job.result_paths())) + "\n")
+    typer.echo(f"Report: {page.resolve()}" if page else f"Results: {job.out.resolve()}")

@@ -1,0 +1,50 @@
+"""What a measurement was made from, as hashes: the network's weights, the images, the settings.
+
+A result says them, so that results of one network are never taken for those of another; and whether a measurement is
+done already is decided by them alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fscil.data.benchmark import Benchmark
+from fscil.training.checkpoint import read_tensors
+
+
+def digest(content: Any) -> str:
+    """Of plain values, whatever the order of their keys."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
+
+
+def weights_sha256(path: Path) -> str:
+    """Of a checkpoint's tensors, head included; not of its notes, which say how many seconds it took."""
+    tensors, _ = read_tensors(path / "backbone.safetensors" if path.is_dir() else path)
+    found = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        _update(found, tensor)
+    return found.hexdigest()
+
+
+def data_sha256(benchmark: Benchmark) -> str:
+    """Of everything that is learned from and tested on in one draw, in the order of the sessions."""
+    found = hashlib.sha256(f"{benchmark.fingerprint()} {benchmark.classes}".encode())
+    for index in range(benchmark.novel_sessions + 1):
+        exam, session = benchmark.exam(index), benchmark.session(index) if index else None
+        parts = (exam.images, exam.labels, *((session.images, session.labels) if session else ()))
+        for part in parts:
+            if part is not None:
+                _update(found, part)
+    return found.hexdigest()
+
+
+def _update(found: Any, tensor: Tensor) -> None:
+    # Bytes, since numpy has no bfloat16.
+    found.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy())

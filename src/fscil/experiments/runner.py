@@ -1,0 +1,230 @@
+"""The one runner: a network, the cells that are measured on it, and a file for each of them.
+
+A cell is one measurement, mostly one method on one draw of the shots, which leaves a result.json. Its file names all
+that it was made from by one hash, `inputs`: weights, images, options, seeds. So 'is this done already?' has one answer
+for run, tune, bench and ablate: the file is there, whole, and has these inputs. What was killed continues with the
+cells that are missing.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fscil.core.config import Config, DataConfig, to_dict
+from fscil.core.errors import InputError
+from fscil.core.hardware import forget_peak, pick_device
+from fscil.core.progress import Reporter, Update
+from fscil.core.storage import read_json, write_json, write_text
+from fscil.data import Benchmark, load_benchmark
+from fscil.evaluation.features import FeatureCache
+from fscil.evaluation.identity import data_sha256, digest, weights_sha256
+from fscil.evaluation.protocol import prepare, run_method
+from fscil.evaluation.writer import make_result
+from fscil.methods import Method
+from fscil.training.checkpoint import Checkpoint, load_classifier
+from fscil.training.loop import same_training, train_base
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One measurement and the file that keeps it."""
+
+    path: Path
+    label: str
+    inputs: str  # hash of all that it is made from
+    measure: Callable[[Update], Mapping[str, Any]]
+
+    @property
+    def done(self) -> bool:
+        try:
+            return bool(read_json(self.path)["inputs"] == self.inputs)
+        except (InputError, KeyError, TypeError):
+            return False  # absent, damaged, or of a version that did not name its inputs
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why something could not be measured, in a sentence."""
+
+    sentence: str
+    input: bool  # the user's to fix (or the method's limit), not a fault of the program
+
+
+class NetworkRun:
+    """One network with its data, opened once for all the cells that are measured on it.
+
+    FOLDER/base/backbone.safetensors   base training (state.safetensors while it is under way)
+    FOLDER/features/*.safetensors      features, by content
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        folder: Path,
+        reporter: Reporter,
+        *,
+        checkpoint: Path | None = None,  # a trained network instead of training one
+        benchmark: Benchmark | None = None,  # instead of the config's data
+        fresh: bool = False,  # train and measure again what is there already
+    ) -> None:
+        self.config, self.folder, self.reporter, self.fresh = config, Path(folder), reporter, fresh
+        self.device = pick_device(config.accelerator)
+        self.checkpoint = checkpoint or self.folder / "base" / "backbone.safetensors"
+        self._given = checkpoint is not None
+        self._benchmark = benchmark
+        self._data: dict[int, str] = {}  # hash of every draw's images
+
+    @cached_property
+    def benchmark(self) -> Benchmark:
+        if self._benchmark is None:
+            self.reporter.say(f"Data: {self.config.data.name}")
+        return self._benchmark or _load(self.config.data)
+
+    @cached_property
+    def network(self) -> Checkpoint:
+        """The trained network: given, there already, or trained now."""
+        fingerprint = self.benchmark.fingerprint()
+        if self._given:
+            network = load_classifier(self.checkpoint, self.device)
+            if network.info["data"] != fingerprint:
+                raise InputError(
+                    f"{self.checkpoint} was trained on another base session than {self.config.data.name} with "
+                    f"{self.config.data.base} base classes gives; use the recipe it was trained with."
+                )
+            return network
+        if self.checkpoint.exists() and not self.fresh:
+            network = load_classifier(self.checkpoint, self.device)
+            if not same_training(network.info, {"config": to_dict(self.config), "data": fingerprint}):
+                raise InputError(
+                    f"{self.checkpoint} was trained with other settings or other data; "
+                    f"add --force to train again, or choose another --out."
+                )
+            self.reporter.say(f"Base training: done before, {self.checkpoint}")
+            return network
+        with self.reporter.task("Base training") as update:
+            train_base(
+                self.benchmark.session(0),
+                self.config,
+                self.checkpoint.parent,
+                fingerprint=fingerprint,
+                resume=not self.fresh,
+                progress=update,
+            )
+        return load_classifier(self.checkpoint, self.device)
+
+    @cached_property
+    def weights(self) -> str:
+        """Hash of the network's weights."""
+        if not self._given:
+            _ = self.network  # trained by now, or found to be the right one
+        return weights_sha256(self.checkpoint)
+
+    @cached_property
+    def cache(self) -> FeatureCache:
+        return FeatureCache(self.folder / "features", self.network.backbone)
+
+    def data(self, draw: int) -> str:
+        """Hash of all images of one draw."""
+        if draw not in self._data:
+            self._data[draw] = data_sha256(self.benchmark.draw(draw))
+        return self._data[draw]
+
+    def inputs(self, draw: int, *content: Any) -> str:
+        return digest([self.weights, self.data(draw), draw, self.config.seed, *content])
+
+    def cell(
+        self,
+        make: Callable[[], Method],
+        draw: int,
+        path: Path,
+        *,
+        config: Config | None = None,  # of the method's recipe, where that is not the network's
+        keep: Callable[[Method], None] = lambda method: None,  # is given the method after its last session
+    ) -> Cell:
+        """One method on one draw: a result.json."""
+        method = make()
+
+        def measure(update: Update) -> dict[str, Any]:
+            learner = make()
+            forget_peak(self.device)
+            outcome = run_method(
+                learner,
+                self.benchmark.draw(draw),
+                self.cache,
+                seed=self.config.seed,
+                device=self.device,
+                network=self.network,
+                progress=update,
+            )
+            keep(learner)
+            return make_result(
+                config or self.config,
+                learner,
+                outcome,
+                dataset=self.benchmark.name,
+                shots_seed=draw,
+                device=self.device,
+                network=self.network,
+                weights=self.weights,
+                data=self.data(draw),
+            )
+
+        label = f"{method.title}, draw {draw}"
+        return Cell(path, label, self.inputs(draw, method.name, method.options()), measure)
+
+    def fill(self, cells: Sequence[Cell]) -> None:
+        """Measure what is missing (everything if `fresh`)."""
+        for cell in cells:
+            if cell.done and not self.fresh:
+                self.reporter.say(f"{cell.label}: done before, {cell.path}")
+                continue
+            started = time.monotonic()
+            with self.reporter.task(cell.label) as update:
+                document = cell.measure(update)
+            spent = round(time.monotonic() - started, 3)
+            write_json(cell.path, {"inputs": cell.inputs, "measuring_seconds": spent, **document})
+
+    def attempt(self, work: Callable[[], Any], name: str) -> Failure | None:
+        """One method's fault must not cost the others their night: it is written down and named."""
+        try:
+            work()
+        except InputError as error:
+            return Failure(str(error), input=True)
+        except Exception as error:
+            path = self.folder / f"{name}-error.txt"
+            write_text(path, "".join(traceback.format_exception(error)))
+            reason = " ".join(str(error).split())[:200]
+            return Failure(f"{type(error).__name__}: {reason} ({path})", input=False)
+        finally:
+            if self.device.type == "cuda":
+                torch.cuda.empty_cache()  # the next method's peak is its own
+        return None
+
+    def extract(self, wanted: Sequence[Method]) -> None:
+        """All features that these methods will ask for, with progress of their own: on a CPU they may take longest."""
+        draws, sessions = range(self.config.draws), range(self.benchmark.novel_sessions + 1)
+        total, done = len(wanted) * (1 + len(draws)), 0
+        with self.reporter.task("Features") as update:
+            for method in wanted:
+                for index in sessions:
+                    self.cache.get(self.benchmark.exam(index).images, method.blocks(self.cache.backbone.depth))
+                update(done := done + 1, total)
+                for draw in draws:
+                    benchmark = self.benchmark.draw(draw)
+                    for index in sessions[0 if draw == 0 else 1 :]:  # the base session is the same in all draws
+                        prepare(benchmark.session(index), method, self.cache, torch.device("cpu"))
+                    update(done := done + 1, total)
+
+
+@lru_cache(maxsize=2)
+def _load(data: DataConfig) -> Benchmark:
+    """Networks of one bench share their data."""
+    return load_benchmark(data)
