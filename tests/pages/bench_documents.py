@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fscil.results.bench import Bench, Draw, Network, Row
+from fscil.results.bench import Bench, BenchDraw, BenchMethod, BenchNetwork
 
 CLASSES = (60, *[5] * 8)
 # method -> title, year, base accuracy, novel accuracy, network
@@ -50,7 +50,7 @@ def made_up(methods: list[str] | None = None, draws: int = 3, same_backbone: boo
         title, year, base, novel, network = METHODS[name]
         key = f"vit-objective-{0 if same_backbone else network}"
         rows.append(
-            Row(
+            BenchMethod(
                 method=name,
                 title=title,
                 paper=f"Somebody et al., ECCV {year}",
@@ -59,18 +59,18 @@ def made_up(methods: list[str] | None = None, draws: int = 3, same_backbone: boo
                 network=key,
                 kept=6400 + 1000 * number,
                 draws=tuple(
-                    Draw(draw, matrix(base, novel, draw, number), 0.02 + number, 700.0 + number)
+                    BenchDraw(draw, matrix(base, novel, draw, number), 0.02 + number, 700.0 + number)
                     for draw in range(draws)
                 ),
                 options={"scale": 16.0},
-                differences="learns in less steps" if number % 4 == 3 else "",
+                differences="learns in fewer steps" if number % 4 == 3 else "",
             )
         )
         control = tuple(matrix(base + 0.5, novel - 2, draw, 99) for draw in range(draws))
         if network == 0 or same_backbone:
             control = tuple(matrix(87.0, 60.0, draw, 1) for draw in range(draws))
         recipe = rows[-1].recipe
-        networks.setdefault(key, Network(key, recipe, "vit", "objective", 40, 130.0, 340_000, control))
+        networks.setdefault(key, BenchNetwork(key, recipe, "vit", "objective", 40, 130.0, 340_000, control))
     return Bench(
         dataset="glyphs",
         recipe="glyphs",
