@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run serve test lint clean
+.PHONY: run serve test lint docs clean
 
 run: $(VENV)/.installed
 	$(BIN)/fscil run --resume
@@ -18,6 +18,11 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check src tests benchmarks
 	$(BIN)/ruff format --check src tests benchmarks
 	$(BIN)/mypy
+
+# Everything under docs that is computed, from the files under results and the paper's tables.
+docs: $(VENV)/.installed-dev
+	$(BIN)/python -m fscil.pages.docs docs results
+	$(BIN)/python conformance/generate.py
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

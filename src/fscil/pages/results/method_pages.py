@@ -8,19 +8,20 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fscil.core.errors import InputError
-from fscil.pages.kit.markdown import markdown_table
-from fscil.pages.results.page import COLUMNS, shown
+from fscil.metrics.names import label
+from fscil.pages.kit.prose import plus_minus
+from fscil.pages.kit.table import markdown, table
+from fscil.pages.results.page import COLUMNS
 from fscil.paper.printed import datasets
-from fscil.paper.runs import dataset_key
-from fscil.results.grouping import Group, Shelf, collect
+from fscil.results.grouping import Group, MeasuredBenchmark, collect, dataset_key
 
-BEGIN, END = "<!-- numbers: made by `python -m fscil.pages.results` -->", "<!-- end of numbers -->"
-_COLUMNS = {key: title for key, title in COLUMNS.items() if key != "gacc_exact"}  # pages compare with published values
+BEGIN, END = "<!-- numbers: made by `make docs` -->", "<!-- end of numbers -->"
+_COLUMNS = [key for key in COLUMNS if key != "gacc_exact"]  # pages compare with published values
 
 
 def method_pages(results: Path, docs: Path) -> dict[Path, str]:
     """The pages under docs/methods that have a place for numbers, with the numbers in it."""
-    shelves, pages = collect(results), {}
+    measured, pages = collect(results), {}
     for path in sorted((docs / "methods").glob("*.md")):
         text = path.read_text(encoding="utf-8")
         if BEGIN not in text:
@@ -28,25 +29,24 @@ def method_pages(results: Path, docs: Path) -> dict[Path, str]:
         before, _, rest = text.partition(BEGIN)
         if END not in rest:
             raise InputError(f"{path} has no line '{END}' after its numbers begin; put it back.")
-        table = _table(shelves, path.stem, os.path.relpath(results, path.parent))
-        pages[path] = f"{before}{BEGIN}\n\n{table}\n\n{END}{rest.partition(END)[2]}"
+        numbers = _numbers(measured, path.stem, os.path.relpath(results, path.parent))
+        pages[path] = f"{before}{BEGIN}\n\n{numbers}\n\n{END}{rest.partition(END)[2]}"
     return pages
 
 
-def _table(shelves: Sequence[Shelf], method: str, root: str) -> str:
-    found = [(shelf, group) for shelf in shelves for group in shelf.groups if group.first.method == method]
-    rows = [_row(shelf, group, root) for shelf, group in found]
+def _numbers(measured: Sequence[MeasuredBenchmark], method: str, root: str) -> str:
+    rows = [_row(each, group, root) for each in measured for group in each.groups if group.first.method == method]
     if not rows:
         return "Not measured yet."
-    return markdown_table(("Data", "Network", "Base training of", "Draws", *_COLUMNS.values(), "Files"), rows)
+    header = ("Data", "Network", "Base training of", "Draws", *map(label, _COLUMNS), "Files")
+    return markdown(table(method, header, rows))
 
 
-def _row(shelf: Shelf, group: Group, root: str) -> tuple[str, ...]:
-    plan = datasets().get(dataset_key(shelf.dataset))
-    cells = [shown(group.spread(key)) for key in _COLUMNS]
-    files = f"[results]({root}/{group.folder})"
-    title, recipe = plan.title if plan else shelf.dataset, f"`{group.first.recipe}`"
-    return (title, _network(group), recipe, str(len(group.results)), *cells, files)
+def _row(measured: MeasuredBenchmark, group: Group, root: str) -> list[str]:
+    plan = datasets().get(dataset_key(measured.dataset))
+    title, recipe = plan.title if plan else measured.dataset, f"`{group.first.recipe}`"
+    cells = [plus_minus(group.spread(key)) for key in _COLUMNS]
+    return [title, _network(group), recipe, str(len(group.results)), *cells, f"[results]({root}/{group.folder})"]
 
 
 def _network(group: Group) -> str:

@@ -1,4 +1,4 @@
-"""In what a measurement differs from the published protocol, told from its own config."""
+"""In what a measurement differs from the published protocol, as its own config says."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fscil.pages.kit.markup import listed
-from fscil.paper.runs import dataset_key
-from fscil.results.grouping import Group
+from fscil.pages.kit.prose import listed
+from fscil.results.grouping import Group, dataset_key
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedSetup:
     """The setup behind the paper's own rows (Tang et al., ECCV 2024, appendix A2, and the released code)."""
 
     image_size: int
@@ -25,7 +24,7 @@ class Published:
 
 
 PAPER = {
-    "cifar100": Published(
+    "cifar100": PublishedSetup(
         image_size=36,
         patch_size=3,
         embed_dim=256,
@@ -80,14 +79,14 @@ def _shots(group: Group, data: Mapping[str, Any]) -> str:
     return f"Shots: seeded draws ({which}); the published rows are one fixed draw, the public lists."
 
 
-def _input(backbone: Mapping[str, Any], paper: Published) -> str:
+def _input(backbone: Mapping[str, Any], paper: PublishedSetup) -> str:
     if not _other(backbone, "image_size", paper.image_size):
         return ""
     size = backbone["image_size"]
     return f"Input: {size} × {size} pixels; the paper has {paper.image_size} × {paper.image_size}."
 
 
-def _network(backbone: Mapping[str, Any], paper: Published) -> str:
+def _network(backbone: Mapping[str, Any], paper: PublishedSetup) -> str:
     theirs = f"the paper's ViT is {paper.embed_dim} wide, {paper.depth} blocks deep, with {paper.num_heads} heads"
     if backbone.get("name"):
         return f"Network: timm's {backbone['name']}; {theirs}, trained from scratch."
@@ -110,7 +109,7 @@ def _other(settings: Mapping[str, Any], key: str, theirs: Any) -> bool:
 _PLAIN = {"stem": "patch", "mlp": "plain", "pool": "token"}  # what the paper's network is in our words
 
 
-def _teacher(train: Mapping[str, Any], paper: Published) -> str:
+def _teacher(train: Mapping[str, Any], paper: PublishedSetup) -> str:
     if train.get("teacher"):
         count = str(train["teacher"]).count(",") + 1
         ours = f"{count if count > 1 else 'one'} of our own, {train.get('distill')} targets with weight "
@@ -119,7 +118,7 @@ def _teacher(train: Mapping[str, Any], paper: Published) -> str:
     return f"Teacher: none; in the paper {paper.teacher}."
 
 
-def _options(group: Group, paper: Published) -> str:
+def _options(group: Group, paper: PublishedSetup) -> str:
     """What is set otherwise than in the released scripts, which say more than the paper does."""
     options = (group.first.config.get("options") or {}).get("yourself")
     if group.first.method != "yourself" or not isinstance(options, Mapping):

@@ -1,0 +1,74 @@
+"""The one generator of what docs/ computes: `make docs`, or python -m fscil.pages.docs [DOCS] [RESULTS].
+
+It writes docs/results.md, the tables of docs/methods/*.md, docs/audit.md, the computed blocks of docs/gacc.md with
+their figures, and the numbers that come with the package (src/fscil/results/measured.json).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+from fscil.core.errors import InputError
+from fscil.core.storage import write_text
+from fscil.pages.paper.audit import audit_page
+from fscil.pages.paper.figures.canvas import save_figure
+from fscil.pages.paper.figures.registry import draw
+from fscil.pages.paper.gacc import BLOCKS, FIGURES
+from fscil.pages.results.method_pages import method_pages
+from fscil.pages.results.page import results_page
+from fscil.paper.audit import audit
+from fscil.results.measured import SHIPPED, measured
+
+_BLOCK = re.compile(r"(<!-- computed: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def refresh(docs: Path, results: Path) -> list[Path]:
+    """Bring everything that is generated up to date; nothing is written if anything is wrong."""
+    texts = generated(docs, results)
+    for path, text in texts.items():
+        write_text(path, text)
+    figures = [path for name in FIGURES for path in save_figure(draw(name), docs / "figures" / name, ("png",))]
+    return [*texts, *figures]
+
+
+def generated(docs: Path, results: Path) -> dict[Path, str]:
+    """Every generated text as it should be now; figures apart."""
+    pages = {
+        docs / "results.md": results_page(results, docs),
+        **method_pages(results, docs),
+        docs / "audit.md": audit_page(audit()),
+    }
+    if (page := docs / "gacc.md").is_file():
+        pages[page] = filled(page.read_text(encoding="utf-8"))
+    # Only next to the sources: docs of another project have no package to ship numbers with.
+    if (sources := docs.parent / "src" / "fscil" / "results").is_dir():
+        pages[sources / SHIPPED.name] = json.dumps(measured(results), indent=1) + "\n"
+    return pages
+
+
+def filled(text: str) -> str:
+    """A page with its computed blocks replaced by what they are now."""
+    missing = BLOCKS.keys() - {name for _, name, _ in _BLOCK.findall(text)}
+    if missing:
+        raise InputError(
+            f"The page has no block '{min(missing)}'; add <!-- computed: {min(missing)} --> and <!-- end -->."
+        )
+    return _BLOCK.sub(lambda match: f"{match[1]}{BLOCKS[match[2]]()}\n{match[3]}", text)
+
+
+def main(arguments: list[str]) -> int:
+    docs, results = map(Path, [*arguments, *("docs", "results")[len(arguments) :]][:2])
+    try:
+        written = refresh(docs, results)
+    except InputError as error:
+        print(f"fscil: {error}", file=sys.stderr)
+        return 2
+    print(*written, sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

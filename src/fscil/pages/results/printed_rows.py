@@ -1,0 +1,50 @@
+"""Our reimplementations next to the rows that the paper prints for the same methods, and both rankings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fscil.metrics.names import label
+from fscil.pages.kit.prose import number, signed
+from fscil.pages.kit.table import Table, table
+from fscil.paper.printed import PrintedRow, method_title
+from fscil.results.grouping import Group, dataset_key
+
+_SCORES = {"aacc": "aacc", "gacc_grid": "gacc"}  # ours -> the printed column
+_PRINTED = ("printed", "ours minus printed")
+_HEADER = (
+    *("Method", label("base_first"), "printed"),
+    *(title for key in _SCORES for title in (label(key), *_PRINTED)),
+    *("Rank by aAcc", "by gAcc"),
+)
+
+
+def printed_rows_table(groups: Sequence[Group], printed: Sequence[PrintedRow]) -> Table | None:
+    """None where no method of the paper's table was measured with its own recipe."""
+    rows = {row.key: row for row in printed}
+    ours = [group for group in groups if group.first.method in rows and _on_own_network(group)]
+    if not ours:
+        return None
+    ranks = {key: sorted(ours, key=lambda group: -_mean(group, key)) for key in _SCORES}
+    lines = []
+    for group in ranks["aacc"]:
+        row = rows[group.first.method]
+        scores = [text for key, name in _SCORES.items() for text in _compared(_mean(group, key), row.cells[name].text)]
+        places = [str(ranks[key].index(group) + 1) for key in _SCORES]
+        first = number(_mean(group, "base_first"))
+        lines.append([method_title(row.key), first, row.sessions[0].text, *scores, *places])
+    return table("Our reimplementations beside the printed rows", _HEADER, lines)
+
+
+def _on_own_network(group: Group) -> bool:
+    return group.first.recipe == f"{dataset_key(group.first.dataset)}_{group.first.method.replace('-', '_')}"
+
+
+def _mean(group: Group, key: str) -> float:
+    found = group.spread(key)
+    assert found is not None  # aAcc, gAcc and the base session's accuracy are always there
+    return found.mean
+
+
+def _compared(ours: float, printed: str) -> tuple[str, str, str]:
+    return number(ours), printed, signed(ours - float(printed))
