@@ -1,127 +1,100 @@
-"""The tables of an ablation as text cells: the page, the Markdown file and docs/results.md print the same ones."""
+"""The tables of an ablation: the page, the Markdown file and docs/results.md print the same ones."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import sqrt
 
-from fscil.pages.kit.markup import number, signed
-from fscil.paper.printed import datasets
-from fscil.paper.printed import table as printed_table
-from fscil.paper.runs import dataset_key
-from fscil.results.ablation import GROUPS, QUALITY, SCORES, Ablation, Line
-from fscil.results.comparison import Difference, Spread, spread
+from fscil.metrics.names import HEADLINE, METRICS, label
+from fscil.pages.kit.prose import number, signed
+from fscil.pages.kit.table import Cell, Table, spread_cell, table
+from fscil.paper.printed import datasets, tables
+from fscil.results.ablation import GROUPS, MOMENTS, SCORES, Ablation
+from fscil.results.grouping import dataset_key
+from fscil.results.significance import Difference, spread
 
 _PROBABILITY = ("ece_mass", "ece_width", "nll", "brier")
-_DIGITS = {"ece_mass": 1, "ece_width": 1, "nll": 2, "brier": 3}
-_CURVE_SCORES = ("gacc_grid", "aacc")
-
-
-@dataclass(frozen=True)
-class Table:
-    """The first column names the row."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+CURVE_SCORES = (HEADLINE, "aacc")
+_TEMPERATURES = {
+    "left_out": "left-out shots: used",
+    "base_training": "base training images: not used",
+    "test": "test images: not used",
+}
+Cells = list[str | Cell]
 
 
 def steps_table(ablation: Ablation) -> Table:
     """What each part adds, beside the published ablation where there is one of this data set."""
-    paper = _published(ablation)
+    published, gains = _published(ablation), ablation.gains()
     first, *others = SCORES
-    header = ["", SCORES[first], "gain", *(SCORES[key] for key in others)]
-    header += ["paper gAcc", "paper aAcc"] if paper else []
-    rows = []
-    for index, line in enumerate(ablation.steps):
-        cells = [line.label, plus_minus(line.spread(first))]
-        cells.append(_gain(gain(line, ablation.steps[index - 1])) if index else "")
-        cells += [plus_minus(line.spread(key)) for key in others]
-        if paper:
-            cells += paper.get(line.key, ("", ""))
-        rows.append(tuple(cells))
-    return Table("What each part adds", tuple(header), tuple(rows))
+    header = ["", label(first), "gain", *map(label, others), *(["paper gAcc", "paper aAcc"] if published else [])]
+    rows: list[Cells] = []
+    for row in ablation.steps:
+        cells: Cells = [row.label, spread_cell(row.spread(first))]
+        cells.append(_gain(gains[row.key]) if row.key in gains else "")
+        cells += [spread_cell(row.spread(key)) for key in others]
+        rows.append([*cells, *(published.get(row.key, ("", "")) if published else ())])
+    return table("What each part adds", header, rows)
 
 
 def layers_table(ablation: Ablation) -> Table:
-    rows = [(line.label, *(plus_minus(line.spread(key)) for key in SCORES)) for line in ablation.layers]
-    return Table("Raw and rectified features of each layer", ("", *SCORES.values()), tuple(rows))
+    rows: list[Cells] = [[row.label, *(spread_cell(row.spread(key)) for key in SCORES)] for row in ablation.layers]
+    return table("Raw and rectified features of each layer", ["", *map(label, SCORES)], rows)
 
 
 def sensitivity_table(ablation: Ablation) -> Table:
     curves = [curve for curve in ablation.curves if curve.points]
-    header = ["times the recipe's value"]
-    header += [f"{curve.label}: {SCORES[key]}" for curve in curves for key in _CURVE_SCORES]
-    rows = [
-        (
-            factor_text(curves[0].points[index].factor),
-            *(plus_minus(curve.points[index].spread(key)) for curve in curves for key in _CURVE_SCORES),
-        )
-        for index in range(len(curves[0].points) if curves else 0)
+    shown = [(curve, key) for curve in curves for key in CURVE_SCORES]
+    rows: list[Cells] = [
+        [factor_text(point.factor), *(spread_cell(curve.points[index].spread(key)) for curve, key in shown)]
+        for index, point in enumerate(curves[0].points if curves else ())
     ]
-    return Table("Sensitivity to the three weights", tuple(header), tuple(rows))
+    heads = [f"{curve.label}: {label(key)}" for curve, key in shown]
+    return table("Sensitivity to the three weights", ["times the recipe's value", *heads], rows)
 
 
 def calibration_table(ablation: Ablation, group: str) -> Table:
-    header = ["", *(f"{QUALITY[key]}, {moment}" for key in _PROBABILITY for moment in ("before", "after"))]
-    rows = []
-    for each in ablation.predictors:
-        cells = [
-            plus_minus(each.spread(moment, group, key), _DIGITS[key])
-            for key in _PROBABILITY
-            for moment in ("before", "after")
-        ]
-        rows.append((each.label, *cells))
-    return Table(f"On {GROUPS[group]}", tuple(header), tuple(rows))
+    shown = [(key, moment) for key in _PROBABILITY for moment in MOMENTS]
+    rows: list[Cells] = [
+        [each.label, *(spread_cell(each.spread(moment, group, key), METRICS[key].digits) for key, moment in shown)]
+        for each in ablation.predictors
+    ]
+    return table(f"On {GROUPS[group]}", ["", *(f"{label(key)}, {moment}" for key, moment in shown)], rows)
 
 
 def temperature_table(ablation: Ablation) -> Table:
-    header = ("", "left-out shots: used", "base training images: not used", "test images: not used")
-    rows = [
-        (each.label, *(plus_minus(spread(each.temperatures[key]), 3) for key in ("left_out", "base_training", "test")))
+    rows: list[Cells] = [
+        [each.label, *(spread_cell(spread(each.temperatures[key]), 3) for key in _TEMPERATURES)]
         for each in ablation.predictors
     ]
-    return Table("Temperatures", header, tuple(rows))
+    return table("Temperatures", ["", *_TEMPERATURES.values()], rows)
 
 
 def cost_table(ablation: Ablation) -> Table:
-    whole = next((cost for cost in ablation.costs if cost.key == "backbone"), None)
-    header = ("per image", "microseconds", "of the network", "MFLOPs", "of the network", "parameters", "of the network")
-    rows = []
-    for cost in ablation.costs if whole else ():
-        assert whole is not None
-        rows.append(
-            (
-                cost.label,
-                number(cost.microseconds, 2 if cost.microseconds < 10 else 1),
-                _share(cost.microseconds, whole.microseconds),
-                number(cost.mflops, 3 if cost.mflops < 10 else 1),
-                _share(cost.mflops, whole.mflops),
-                f"{cost.parameters:,}" if cost.parameters else "–",
-                _share(cost.parameters, whole.parameters) if cost.parameters else "–",
-            )
-        )
-    return Table("What inference costs", header, tuple(rows))
-
-
-def gain(line: Line, before: Line, key: str = "gacc_grid") -> Difference:
-    """Paired over the draws, which all rows share."""
-    gaps = spread([a - b for a, b in zip(line.scores[key], before.scores[key], strict=True)])
-    return Difference(gaps.mean, None if gaps.std is None else gaps.std / sqrt(gaps.draws), gaps.draws)
-
-
-def plus_minus(value: Spread, digits: int = 2) -> str:
-    return number(value.mean, digits) + ("" if value.std is None else f" ± {number(value.std, digits)}")
+    share = "of the network"
+    header = ["per image", "microseconds", share, "MFLOPs", share, "parameters", share]
+    rows = [
+        [
+            cost.label,
+            number(cost.microseconds, 2 if cost.microseconds < 10 else 1),
+            _share(cost.microseconds, network.microseconds),
+            number(cost.mflops, 3 if cost.mflops < 10 else 1),
+            _share(cost.mflops, network.mflops),
+            f"{cost.parameters:,}" if cost.parameters else "–",
+            _share(cost.parameters, network.parameters) if cost.parameters else "–",
+        ]
+        for network in ablation.costs
+        if network.key == "backbone"
+        for cost in ablation.costs
+    ]
+    return table("What inference costs", header, rows)
 
 
 def factor_text(factor: float) -> str:
     return {0.25: "1/4", 0.5: "1/2"}.get(factor, f"{factor:g}")
 
 
-def _gain(difference: Difference) -> str:
-    error = "" if difference.error is None else f" ± {number(difference.error)}"
-    return f"{signed(difference.mean)}{error}"
+def _gain(difference: Difference) -> Cell:
+    return Cell(signed(difference.mean), "" if difference.error is None else number(difference.error))
 
 
 def _share(part: float, whole: float) -> str:
@@ -132,7 +105,7 @@ def _published(ablation: Ablation) -> dict[str, Sequence[str]]:
     """gAcc and aAcc of the paper's ablation rows, if it has this data set with these sessions."""
     key = dataset_key(ablation.dataset)
     plan = datasets().get(key)
-    name = {"cifar100": "ablation-cifar", "mini": "ablation-mini", "cub200": "ablation-cub"}.get(key)
-    if plan is None or name is None or plan.classes != tuple(ablation.classes):
+    if plan is None or plan.classes != tuple(ablation.classes):
         return {}
-    return {row.key: (row.cells["gacc"].text, row.cells["aacc"].text) for row in printed_table(name).rows}
+    printed = [each for each in tables().values() if each.kind == "ablation" and each.dataset == key]
+    return {row.key: (row.cells["gacc"].text, row.cells["aacc"].text) for each in printed for row in each.rows}

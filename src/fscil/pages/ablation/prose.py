@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from fscil.pages.ablation.tables import gain
-from fscil.pages.kit.markup import listed, number, percent
-from fscil.results.ablation import Ablation, Curve
-from fscil.results.comparison import spread
+from fscil.metrics.names import HEADLINE
+from fscil.pages.kit.prose import listed, number, percent, plural
+from fscil.results.ablation import Ablation, SensitivityCurve
+from fscil.results.significance import LEVEL, spread
 
 _STEP_NAMES = {
     "yourself-cos": "FR itself, with cos and novel cross-entropy",
@@ -18,47 +18,66 @@ _STEP_NAMES = {
 def headline(ablation: Ablation) -> str:
     if not ablation.steps:
         return f"What is inside YourSelf on {ablation.dataset}"
-    first, last = ablation.steps[0], ablation.steps[-1]
-    before, after = (percent(line.spread("gacc_grid").mean) for line in (first, last))
-    whole = gain(last, first)
+    before, after = (percent(ablation.steps[place].spread(HEADLINE).mean) for place in (0, -1))
+    whole = ablation.whole_gain()
     if whole.judged and not whole.clear:
         return f"YourSelf as a whole changes gAcc from {before} to {after}, which is within the noise"
-    gains = {line.key: gain(line, ablation.steps[i]).mean for i, line in enumerate(ablation.steps[1:])}
-    best = max(gains, key=lambda key: gains[key])
-    words = f"YourSelf takes gAcc from {before} to {after}"
-    return f"{words}; the largest step is {_STEP_NAMES[best]}" if gains[best] > 0 else words
+    gains = ablation.gains()
+    best = max(gains, key=lambda key: gains[key].mean)
+    sentence = f"YourSelf takes gAcc from {before} to {after}"
+    return f"{sentence}; the largest step is {_STEP_NAMES[best]}" if gains[best].mean > 0 else sentence
 
 
-def steps_words(ablation: Ablation) -> str:
-    words = (
+def measured(ablation: Ablation) -> str:
+    """The lede."""
+    note = (
+        f"Recipe {ablation.recipe} on {ablation.dataset}, {plural(ablation.draws, 'draw')} of the shots; in percent, "
+    )
+    note += "mean ± one standard deviation over draws. " if ablation.draws > 1 else "mean. "
+    note += "One trained network, so chance in its training is not in the ±. All of it is measured on test images: "
+    return note + "it is there to be read; to choose settings there is fscil tune, which does without them."
+
+
+def steps_note(ablation: Ablation) -> str:
+    note = (
         "Each row adds one thing to the row above and leaves everything else as in the recipe. CE is cross-entropy, CR "
         "the class relation, IR the instance relation; whitened features are this project's addition. The gain is in "
         "gAcc (grid), to the row above, on the same draws, ± its standard error."
     )
-    extra = ablation.options.get("weight_all")
-    if extra:
-        words += (
+    if clear := _clear_steps(ablation):
+        note += f" {clear}"
+    if extra := ablation.options.get("weight_all"):
+        note += (
             f" All rows with FR also have cross-entropy on all replayed classes (weight_all = {extra:g}), which the "
             "paper does not have."
         )
     for key, name in (("weight_cr", "CR"), ("weight_intra", "IR")):
         if not ablation.options.get(key) and not (key == "weight_intra" and ablation.options.get("weight_inter")):
-            words += f" The recipe has {name} off, so its row repeats the one above."
+            note += f" The recipe has {name} off, so its row repeats the one above."
     if not ablation.options.get("whitened"):
-        words += " The recipe has no whitened features, so the last row repeats the one above."
-    return words
+        note += " The recipe has no whitened features, so the last row repeats the one above."
+    return note
 
 
-def layers_words() -> str:
-    return (
-        "Raw: class means of one layer's own features, nothing learned. Rectified: the FR branch of that layer alone. "
-        "Together: the mean of the layers' softmax; the raw ensemble shows how much of the gain averaging gives "
-        "without rectification (+ final: with the final features among the layers). Whitened: class means of all "
-        "layers' features at once, freed of the spread inside base classes; with the rectified, the recipe."
-    )
+def _clear_steps(ablation: Ablation) -> str:
+    """Which gains are more than chance; nothing where the draws cannot judge any."""
+    gains = ablation.gains()
+    if not any(gain.judged for gain in gains.values()):
+        return ""
+    clear = [row.label for row in ablation.steps if row.key in gains and gains[row.key].clear]
+    rule = f"(p < {LEVEL:g}, Student's t with Holm's correction)"
+    return f"Clear differences {rule}: {'; '.join(clear)}." if clear else f"No single difference is clear {rule}."
 
 
-def sensitivity_words(ablation: Ablation) -> list[str]:
+LAYERS_NOTE = (
+    "Raw: class means of one layer's own features, nothing learned. Rectified: the FR branch of that layer alone. "
+    "Together: the mean of the layers' softmax; the raw ensemble shows how much of the gain averaging gives "
+    "without rectification (+ final: with the final features among the layers). Whitened: class means of all "
+    "layers' features at once, freed of the spread inside base classes; with the rectified, the recipe."
+)
+
+
+def sensitivity_notes(ablation: Ablation) -> list[str]:
     """What is varied, exactly."""
     lines = [f"{curve.label} is {curve.about}; the recipe has {_weights(curve)}." for curve in ablation.curves]
     off = [curve.label for curve in ablation.curves if not curve.points]
@@ -67,7 +86,27 @@ def sensitivity_words(ablation: Ablation) -> list[str]:
     return lines
 
 
-def calibration_words(ablation: Ablation) -> list[str]:
+def calibration_summary(ablation: Ablation) -> str:
+    ensemble = next(each for each in ablation.predictors if each.key == "ensemble")
+    before, after = (percent(ensemble.spread(moment, "all", "ece_mass").mean) for moment in ("before", "after"))
+    change = ensemble.spread("after", "all", "ece_mass").mean - ensemble.spread("before", "all", "ece_mass").mean
+    sure, right = (ensemble.spread("before", "all", key).mean for key in ("confidence", "accuracy"))
+    manner = "not sure enough" if sure < right else "too sure"
+    if before == after:
+        outcome = f"leaves its ECE (equal mass) at {before}"
+    elif change < 0:
+        outcome = f"improves its ECE (equal mass) from {before} to {after}"
+    else:
+        outcome = f"makes its ECE (equal mass) worse: {after} instead of {before}"
+    fitted = number(spread(ensemble.temperatures["left_out"]).mean)
+    return (
+        f"The ensemble is {manner} of itself: mean confidence {percent(sure)} at {percent(right)} accuracy. A "
+        f"temperature of {fitted} {outcome}."
+    )
+
+
+def calibration_notes(ablation: Ablation) -> list[str]:
+    """What the measures are, then how the temperature is fitted."""
     scale = ablation.options.get("scale", 16.0)
     shot = ablation.config.get("data", {}).get("shot", 0)
     folds = min(5, shot)
@@ -88,20 +127,7 @@ def calibration_words(ablation: Ablation) -> list[str]:
     ]
 
 
-def calibration_summary(ablation: Ablation) -> str:
-    by_key = {each.key: each for each in ablation.predictors}
-    ensemble = by_key["ensemble"]
-    before, after = (ensemble.spread(moment, "all", "ece_mass").mean for moment in ("before", "after"))
-    sure, right = (ensemble.spread("before", "all", key).mean for key in ("confidence", "accuracy"))
-    manner = "not sure enough" if sure < right else "too sure"
-    fitted = number(spread(ensemble.temperatures["left_out"]).mean)
-    return (
-        f"The ensemble is {manner} of itself: mean confidence {percent(sure)} at {percent(right)} accuracy. A "
-        f"temperature of {fitted} takes its ECE (equal mass) from {percent(before)} to {percent(after)}."
-    )
-
-
-def cost_words(ablation: Ablation) -> str:
+def cost_note(ablation: Ablation) -> str:
     costs = {cost.key: cost for cost in ablation.costs}
     share = 100 * costs["all"].microseconds / costs["layers"].microseconds
     flops = 100 * costs["all"].mflops / costs["backbone"].mflops
@@ -114,13 +140,5 @@ def cost_words(ablation: Ablation) -> str:
     )
 
 
-def measured_words(ablation: Ablation) -> str:
-    draws = f"{ablation.draws} draw{'s' if ablation.draws > 1 else ''} of the shots"
-    words = f"Recipe {ablation.recipe} on {ablation.dataset}, {draws}; in percent, mean"
-    words += " ± one standard deviation over draws. " if ablation.draws > 1 else ". "
-    words += "One trained network, so chance in its training is not in the ±. All of it is measured on test images: "
-    return words + "it is there to be read; to choose settings there is fscil tune, which does without them."
-
-
-def _weights(curve: Curve) -> str:
+def _weights(curve: SensitivityCurve) -> str:
     return listed([f"{name} = {value:g}" for name, value in curve.weights.items()])
