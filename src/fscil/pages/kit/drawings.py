@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -86,6 +86,13 @@ LAYER_NAMES = {
     "whole": "rectified and whitened together",
 }
 JOINED_LAYERS = ("raw", "rectified")  # those with a point per block
+_SHIFTS = {"raw": -0.07, "rectified": 0.07, "raw ensemble": -0.12, "ensemble": 0.12}
+
+
+def layer_legend(kinds: Collection[str]) -> list[tuple[Style, str, bool]]:
+    """Of the kinds that are drawn: style, name, and whether it is a line."""
+    shown = [kind for kind in LAYER_STYLES if kind in kinds]
+    return [(LAYER_STYLES[kind], LAYER_NAMES[kind], kind in JOINED_LAYERS) for kind in shown]
 
 
 def layer_ticks(points: Sequence[LayerPoint]) -> list[str]:
@@ -117,11 +124,13 @@ def draw_layers(
         if not chosen:
             continue
         x, mean, std = zip(*chosen, strict=True)
+        spread = None if None in std else std
+        # Bars of raw and rectified features of one place would hide each other.
+        shift = 0.0 if spread is None else _SHIFTS.get(kind, 0.0)
         look = line_look(style, size=size) | ({} if kind in JOINED_LAYERS else {"linestyle": "none"})
         if kind == "ensemble":
             axes.axhline(max(mean), color=paint(style.colour), linewidth=0.8, dashes=(1, 2))
-        spread = None if None in std else std
-        axes.errorbar(x, mean, yerr=spread, elinewidth=1.4, label=names[kind], **look)
+        axes.errorbar([place + shift for place in x], mean, yerr=spread, elinewidth=1.4, label=names[kind], **look)
     axes.set_xticks(range(len(places)), layer_ticks(points), rotation=90 if upright else 0)
     axes.set_xlim(-0.4, len(places) - 0.6)
     axes.margins(y=0.12)
