@@ -55,16 +55,18 @@ def size_of(style: Style) -> float:
 
 def line_look(style: Style, *, size: float = 1.0, strong: bool = False) -> dict[str, Any]:
     """Keyword arguments of `Axes.plot` and `Axes.errorbar`; `strong` sets a user's line off from published ones."""
+    on_page = _theme == "page"
+    # On a page a filled marker is set off from its line by the paper's colour; the small ones in print would vanish.
+    edge = "ink" if strong else "paper" if on_page and not style.hollow else style.colour
     return {
         "color": paint(style.colour),
         "linestyle": (0, style.dashes) if style.dashes else "solid",
-        "linewidth": 2.4 if strong else 1.8 if _theme == "page" else 1.3,
+        "linewidth": 2.4 if strong else 1.8 if on_page else 1.3,
         "marker": style.marker,
-        "markersize": size * size_of(style) * (1.0 if _theme == "page" else 0.8),
+        "markersize": size * size_of(style) * (1.0 if on_page else 0.8),
         "markerfacecolor": paint("paper") if style.hollow else paint(style.colour),
-        # A filled marker is set off from its line by the paper's colour.
-        "markeredgecolor": paint("ink") if strong else paint(style.colour if style.hollow else "paper"),
-        "markeredgewidth": 1.4 if style.hollow else 0.8,
+        "markeredgecolor": paint(edge),
+        "markeredgewidth": (1.4 if style.hollow else 0.8) if on_page else 1.0,
     }
 
 
@@ -97,6 +99,13 @@ def _settings() -> Any:
     if _theme == "print":
         return {
             **shared,
+            "axes.edgecolor": paint("muted"),  # thin light lines get lost on paper
+            "xtick.color": paint("muted"),
+            "ytick.color": paint("muted"),
+            "xtick.labelcolor": paint("ink"),
+            "ytick.labelcolor": paint("ink"),
+            "lines.linewidth": 1.3,
+            "lines.markersize": 4.5,
             "font.size": 9.0,
             "axes.titlesize": 9.5,
             "axes.titlelocation": "left",
