@@ -7,6 +7,9 @@ import random
 from pathlib import Path
 from typing import Any
 
+from fscil.core.matrix import AccuracyMatrix
+from fscil.metrics import summary
+
 PLAN = [60] + [5] * 8
 
 
@@ -22,8 +25,9 @@ def write_result(folder: Path, name: str, **changes: Any) -> Path:
     document: dict[str, Any] = {
         "schema": 1, "method": "yourself", "title": "YourSelf", "dataset": "cifar100", "seed": 0, "shots_seed": seed,
         "classes": classes, "test_counts": [100 * count for count in classes], "matrix": rows,
-        "config": {"seed": 0, "options": {"yourself": {"novel_weight": 0.5}}}, "metrics": {},
+        "config": {"seed": 0, "options": {"yourself": {"novel_weight": 0.5}}},
     }  # fmt: skip
+    document["metrics"] = summary(AccuracyMatrix.from_lists(rows, classes, document["test_counts"]))
     document.update(changes)
     path = folder / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -15,10 +15,10 @@ from fscil.core.errors import InputError
 from fscil.core.palette import STYLES, styles
 from fscil.metrics import gacc_grid
 from fscil.pages.paper.figures.canvas import fingerprint, save_figure
-from fscil.pages.paper.figures.registry import FIGURES, Request, draw, drawable
+from fscil.pages.paper.figures.registry import FIGURES, FigureRequest, draw, drawable
 from fscil.paper.printed import table
-from fscil.paper.runs import load_runs
 from fscil.paper.series import published
+from fscil.results.result import read_results
 
 PAPER = drawable()
 
@@ -84,7 +84,7 @@ def test_lines_can_be_told_apart_without_colour(name: str) -> None:
 
 
 def grey_look(line: Line2D) -> tuple[str, bool]:
-    return str(line.get_marker()), line.get_markerfacecolor() == "white"
+    return str(line.get_marker()), line.get_markerfacecolor() == "#ffffff"
 
 
 def test_a_method_looks_the_same_in_every_figure() -> None:
@@ -121,20 +121,20 @@ def test_unknown_methods_get_their_own_style_too() -> None:
 
 
 @pytest.fixture
-def runs(tmp_path: Path) -> Request:
+def runs(tmp_path: Path) -> FigureRequest:
     for seed in range(2):
         write_result(tmp_path, f"y{seed}", shots_seed=seed)
         write_result(
             tmp_path, f"p{seed}", shots_seed=seed, method="prototypes", title="ViT baseline", level=(79.0, 20.0)
         )
-    return Request(tuple(load_runs([tmp_path])))
+    return FigureRequest(tuple(read_results([tmp_path])))
 
 
 def labels(figure: Figure) -> set[str]:
     return {str(line.get_label()) for line in figure.axes[0].get_lines()}
 
 
-def test_runs_join_the_figures_of_their_data_set(runs: Request) -> None:
+def test_runs_join_the_figures_of_their_data_set(runs: FigureRequest) -> None:
     assert drawable(runs) == ["pair", "comparison-cifar", "yours"]
     assert {"YourSelf (yours, 2 draws)", "YourSelf"} <= labels(draw("comparison-cifar", runs))
     own = next(line for line in draw("comparison-cifar", runs).axes[0].get_lines() if "yours" in str(line.get_label()))
@@ -142,18 +142,18 @@ def test_runs_join_the_figures_of_their_data_set(runs: Request) -> None:
     assert labels(draw("yours", runs)) == {"YourSelf (yours, 2 draws)", "ViT baseline (yours, 2 draws)"}
 
 
-def test_two_methods_with_bars_per_task(runs: Request) -> None:
+def test_two_methods_with_bars_per_task(runs: FigureRequest) -> None:
     bars = draw("pair", runs).axes[1].patches
     assert len(bars) == 2 * 9
     with pytest.raises(InputError, match="The figure 'pair' compares two methods, 1 were given"):
-        draw("pair", Request(runs.runs[:1]))
+        draw("pair", FigureRequest(runs.results[:1]))
 
 
 def test_sensitivity_curves(tmp_path: Path) -> None:
     for weight in (0.1, 0.5, 2.0):
         config = {"seed": 0, "train": {"lr": 0.1}, "options": {"yourself": {"novel_weight": weight}}}
         write_result(tmp_path, f"w{weight}", dataset="glyphs", config=config, level=(80 - weight, 30 + 3 * weight))
-    request = Request(tuple(load_runs([tmp_path])))
+    request = FigureRequest(tuple(read_results([tmp_path])))
     assert drawable(request) == ["yours", "sensitivity"]
     axes = draw("sensitivity", request).axes[0]
     assert axes.get_xlabel() == "yourself.novel_weight"
@@ -161,33 +161,33 @@ def test_sensitivity_curves(tmp_path: Path) -> None:
     rising = next(line for line in axes.get_lines() if line.get_label() == "gAcc").get_ydata()
     assert list(rising) == sorted(rising)  # type: ignore[arg-type]
     with pytest.raises(InputError, match=r"No run has a numeric setting 'train\.rl'; did you mean 'train\.lr'\?"):
-        draw("sensitivity", Request(request.runs, vary="train.rl"))
+        draw("sensitivity", FigureRequest(request.results, vary="train.rl"))
     with pytest.raises(InputError, match="The runs do not differ in any numeric setting"):
-        draw("sensitivity", Request(request.runs[:1]))
+        draw("sensitivity", FigureRequest(request.results[:1]))
 
 
 def test_runs_that_differ_in_two_settings(tmp_path: Path) -> None:
     write_result(tmp_path, "a", config={"x": 1, "y": 1})
     write_result(tmp_path, "b", config={"x": 2, "y": 2})
-    runs = tuple(load_runs([tmp_path]))
+    runs = tuple(read_results([tmp_path]))
     with pytest.raises(InputError, match=r"The runs differ in x, y; choose one with --vary\."):
-        draw("sensitivity", Request(runs))
-    assert draw("sensitivity", Request(runs, vary="y")).axes[0].get_xlabel() == "y"
+        draw("sensitivity", FigureRequest(runs))
+    assert draw("sensitivity", FigureRequest(runs, vary="y")).axes[0].get_xlabel() == "y"
 
 
-def test_what_cannot_be_drawn_says_so(runs: Request, tmp_path: Path) -> None:
+def test_what_cannot_be_drawn_says_so(runs: FigureRequest, tmp_path: Path) -> None:
     for name, request, sentence in (
-        ("yours", Request(), "The figure 'yours' is drawn from your results; give them with --with."),
+        ("yours", FigureRequest(), "The figure 'yours' is drawn from your results; give them with --with."),
         ("comparison-mini", runs, "was measured on cifar100, this is miniImageNet"),
         ("layers", runs, "The figure 'layers' shows printed values only; leave out --with"),
-        ("pears", Request(), "There is no figure 'pears'; did you mean 'pair'?"),
+        ("pears", FigureRequest(), "There is no figure 'pears'; did you mean 'pair'?"),
     ):
         with pytest.raises(InputError) as caught:
             draw(name, request)
         assert sentence in str(caught.value)
-    mixed = Request((*runs.runs, *load_runs([write_result(tmp_path / "g", "g", dataset="glyphs")])))
+    mixed = FigureRequest((*runs.results, *read_results([write_result(tmp_path / "g", "g", dataset="glyphs")])))
     with pytest.raises(InputError, match="The runs are on different data sets or class plans"):
         draw("yours", mixed)
-    base_only = Request(tuple(load_runs([write_result(tmp_path / "h", "h", classes=[60])])))
+    base_only = FigureRequest(tuple(read_results([write_result(tmp_path / "h", "h", classes=[60])])))
     with pytest.raises(InputError, match="has a base session only; gAcc needs at least one novel session"):
         draw("yours", base_only)

@@ -16,8 +16,9 @@ from fscil.metrics import aacc, gacc_grid, novel_acc_per_session
 from fscil.pages.paper.tables import FORMATS, Format, lay_out, render
 from fscil.paper.audit import audit
 from fscil.paper.printed import datasets, table, tables
-from fscil.paper.runs import as_series, comparable, dataset_key, load_runs
-from fscil.paper.series import published
+from fscil.paper.series import as_series, comparable, published
+from fscil.results.grouping import dataset_key
+from fscil.results.result import read_results
 
 NAMES = sorted(tables())
 
@@ -58,12 +59,11 @@ def test_latex_rows_have_as_many_cells_as_columns(name: str) -> None:
 def test_best_and_second_are_the_papers_own_where_those_are_right() -> None:
     wrong = {(f.tables[0], f.column) for f in audit().of("contradicts") if f.kind == "mark"}
     for printed in tables().values():
-        rendering = lay_out(printed)
-        for row, line in zip(printed.rows, rendering.lines, strict=True):
+        for row, line in zip(printed.rows, lay_out(printed).lines, strict=True):
             for column, mark in row.marks.items():
                 said = column if column in ("aacc", "gacc", "avg") else f"task {column}"
                 if (printed.number, said) not in wrong:
-                    assert line.ranks[rendering.columns.index(column)] == mark
+                    assert line.cells[printed.columns.index(column)].rank == mark
 
 
 def test_bold_and_underline() -> None:
@@ -92,14 +92,14 @@ def test_json_of_a_table() -> None:
 def test_runs_become_marked_rows(tmp_path: Path) -> None:
     paths = [write_result(tmp_path, f"r{seed}", shots_seed=seed) for seed in range(3)]
     one = write_result(tmp_path, "other", method="prototypes", title="ViT_baseline & co", level=(79.0, 20.0))
-    series = as_series(load_runs([*paths, one]))
+    series = as_series(read_results([*paths, one]))
     assert [(entry.title, len(entry.matrices)) for entry in series] == [("YourSelf", 3), ("ViT_baseline & co", 1)]
     for name in ("cifar", "cifar-supplement", "novel-cifar", "ablation-cifar"):
         text = render(lay_out(table(name), series), "markdown")
         assert "| YourSelf ‡" in text
         assert "‡: your runs, not in the paper; mean ± standard deviation over draws of the shots." in text
         latex = render(lay_out(table(name), series), "latex")
-        assert r"ViT\_baseline \& co\ddag" in latex
+        assert r"ViT\_baseline \& co \ddag" in latex
         assert latex.count(r"\midrule") == 2
         read = csv.DictReader(io.StringIO(render(lay_out(table(name), series), "csv")))
         rows = {row["name"]: row for row in read if row["yours"] == "yes"}
@@ -118,7 +118,7 @@ def test_a_folder_of_runs(tmp_path: Path) -> None:
     write_result(tmp_path / "b", "result", shots_seed=1)
     (tmp_path / "b" / "config.json").write_text("{}")
     (tmp_path / "b" / "broken.json").write_text("{")
-    assert len(load_runs([tmp_path])) == 2
+    assert len(read_results([tmp_path])) == 2
 
 
 def test_other_settings_are_another_row(tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_other_settings_are_another_row(tmp_path: Path) -> None:
         for seed in (0, 1):
             config = {"seed": seed, "precision": "auto", "options": {"yourself": {"novel_weight": weight}}}
             write_result(tmp_path, f"{weight}-{seed}", shots_seed=seed, config=config)
-    series = as_series(load_runs([tmp_path]))
+    series = as_series(read_results([tmp_path]))
     assert [entry.title for entry in series] == ["YourSelf (novel_weight 0.1)", "YourSelf (novel_weight 2)"]
     assert [len(entry.matrices) for entry in series] == [2, 2]
     assert len({entry.key for entry in series}) == 2
@@ -137,21 +137,21 @@ def test_rows_of_different_recipes_are_named_by_them(tmp_path: Path) -> None:
     for recipe in ("small", "large"):
         config = {"recipe": recipe, "backbone": {"depth": len(recipe), "kind": recipe}}
         write_result(tmp_path, recipe, config=config)
-    assert [entry.title for entry in as_series(load_runs([tmp_path]))] == ["YourSelf (large)", "YourSelf (small)"]
+    assert [entry.title for entry in as_series(read_results([tmp_path]))] == ["YourSelf (large)", "YourSelf (small)"]
     twin = {
         "recipe": "large",
         "backbone": {"depth": 7, "kind": "large"},
-    }  # one recipe with two settings: told apart by them
+    }  # one recipe with two settings: those name the rows
     write_result(tmp_path, "twin", config=twin)
-    assert any("depth 7" in entry.title for entry in as_series(load_runs([tmp_path])))
+    assert any("depth 7" in entry.title for entry in as_series(read_results([tmp_path])))
 
 
 def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
-    glyphs = as_series(load_runs([write_result(tmp_path, "glyphs", dataset="glyphs")]))
+    glyphs = as_series(read_results([write_result(tmp_path, "glyphs", dataset="glyphs")]))
     with pytest.raises(InputError, match=r"was measured on glyphs, this is CIFAR-100: the numbers are not comparable"):
         lay_out(table("cifar"), glyphs)
     assert "YourSelf on glyphs ‡" in render(lay_out(table("cifar"), glyphs, any_dataset=True), "markdown")
-    small = as_series(load_runs([write_result(tmp_path, "small", classes=[10, 5])]))
+    small = as_series(read_results([write_result(tmp_path, "small", classes=[10, 5])]))
     with pytest.raises(
         InputError, match=r"YourSelf has classes 10 \+ 5, CIFAR-100 has 60 \+ 8 x 5; such rows do not fit"
     ):
@@ -159,16 +159,16 @@ def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="Table 'lazy' has no rows for methods, so no run fits into it"):
         lay_out(table("lazy"), glyphs)
     twice = [write_result(tmp_path, "one"), write_result(tmp_path, "two")]
-    with pytest.raises(InputError, match=r"are the same draw of yourself; give each draw once\."):
-        as_series(load_runs(twice))
+    with pytest.raises(InputError, match=r"are both yourself with seed 0 and shots seed 0; give each draw once\."):
+        as_series(read_results(twice))
 
 
 BAD_RESULTS = {
-    "no-schema": ({"schema": None}, "is not a result of this program (schema 1); give a result.json."),
-    "later": ({"schema": 2}, "is not a result of this program (schema 1)"),
-    "no-matrix": ({"matrix": None}, "has no 'matrix'; give a result.json that is complete."),
+    "no-schema": ({"schema": None}, "has schema None, this version reads schema 1 and 2; run the evaluation again"),
+    "later": ({"schema": 3}, "has schema 3, this version reads schema 1 and 2"),
+    "no-matrix": ({"matrix": None}, "is not a result: it has no accuracy matrix; give a result.json."),
     "hole": ({"matrix": [[80.0], [None, 30.0]], "classes": [10, 5]}, "hole at row 2, column 1"),
-    "words": ({"matrix": [["good"]], "classes": [10]}, "has something other than numbers in its matrix or counts"),
+    "words": ({"matrix": [["good"]], "classes": [10]}, "has something other than numbers in its matrix or class counts"),
     "counts": ({"classes": [10, 5]}, "The matrix has 9 sessions but 2 class counts were given"),
 }
 
@@ -182,7 +182,7 @@ def test_broken_results_get_a_sentence(case: str, tmp_path: Path) -> None:
         document["matrix"] = [[80.0] * (i + 1) for i in range(len(PLAN))]
         path.write_text(json.dumps(document))
     with pytest.raises(InputError) as caught:
-        load_runs([path])
+        read_results([path])
     assert sentence in str(caught.value)
     assert str(caught.value).startswith(str(path))
 
@@ -191,9 +191,9 @@ def test_missing_and_empty_places(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match=r"gone\.json does not exist; give a result\.json or a folder that holds some\."
     ):
-        load_runs([tmp_path / "gone.json"])
-    with pytest.raises(InputError, match=r"holds no result; give a result\.json or a folder that holds some\."):
-        load_runs([tmp_path])
+        read_results([tmp_path / "gone.json"])
+    with pytest.raises(InputError, match=r"There is no result\.json in .* or below; run an evaluation first or name another folder\."):
+        read_results([tmp_path])
 
 
 def test_data_sets_by_any_spelling() -> None:

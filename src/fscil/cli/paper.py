@@ -63,20 +63,21 @@ def tables(
 ) -> None:
     """Print published tables as Markdown, LaTeX, CSV or JSON, with your own runs as marked rows."""
     from fscil.pages.paper.tables import FORMATS, SUFFIXES, lay_out, render
-    from fscil.paper import printed as catalogue
-    from fscil.paper.runs import as_series, load_runs
+    from fscil.paper import printed
+    from fscil.paper.series import as_series
+    from fscil.results.result import read_results
 
     chosen, paths = _split(names, runs)
     if form not in FORMATS:
         raise InputError(f"There is no format '{form}'; choose one of {', '.join(FORMATS)}.")
     if every:
-        chosen = list(catalogue.tables())
+        chosen = list(printed.tables())
     if not chosen:
-        titles = {name: f"{table.source}: {table.title}" for name, table in catalogue.tables().items()}
+        titles = {name: f"{table.source}: {table.title}" for name, table in printed.tables().items()}
         _list_names(titles, form == "json")
         return
-    series = as_series(load_runs(paths))
-    texts = {name: render(lay_out(catalogue.table(name), series, any_dataset=any_dataset), form) for name in chosen}
+    series = as_series(read_results(paths))
+    texts = {name: render(lay_out(printed.table(name), series, any_dataset=any_dataset), form) for name in chosen}
     if out is None:
         typer.echo("\n".join(texts.values()), nl=False)
         return
@@ -100,16 +101,16 @@ def figures(
 ) -> None:
     """Draw the paper's figures as far as its numbers allow, with your own runs if given."""
     from fscil.pages.paper.figures.canvas import save_figure
-    from fscil.pages.paper.figures.registry import FIGURES, Request, draw, drawable
-    from fscil.paper.runs import load_runs
+    from fscil.pages.paper.figures.registry import FIGURES, FigureRequest, draw, drawable
+    from fscil.results.result import read_results
 
     if listing:
-        _list_names({name: drawing.title for name, drawing in FIGURES.items()}, False)
+        _list_names({name: figure.title for name, figure in FIGURES.items()}, False)
         return
     chosen, paths = _split(names, runs)
     formats = _image_formats(form)
-    request = Request(tuple(load_runs(paths)), any_dataset, vary)
-    if vary is not None and not request.runs:
+    request = FigureRequest(tuple(read_results(paths)), any_dataset, vary)
+    if vary is not None and not request.results:
         raise InputError("--vary names a setting of your runs; give them with --with.")
     drawn = {name: draw(name, request) for name in chosen or drawable(request)}
     _refuse_existing([out / f"{name}.{suffix}" for name in drawn for suffix in formats], force)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
-from fscil.pages.kit.markdown import markdown_table
+from fscil.pages.kit.table import markdown
+from fscil.pages.kit.table import table as kit_table
 from fscil.pages.paper.audit_prose import bounds, cause, headline, recomputed
 from fscil.paper.audit import Audit
 from fscil.paper.checks import checks, printed_rows
-from fscil.paper.finding import Finding
+from fscil.paper.finding import AuditFinding
 from fscil.paper.inversion import inversions
 from fscil.paper.printed import datasets, method_title, paper, table, tables
 from fscil.paper.weighting import gap_spread
@@ -73,7 +74,7 @@ def _worth_knowing(audit: Audit) -> list[str]:
     return lines
 
 
-def _difference(finding: Finding) -> float:
+def _difference(finding: AuditFinding) -> float:
     return (finding.recomputed or 0.0) - float(finding.printed)
 
 
@@ -287,9 +288,9 @@ def _method() -> str:
     )
 
 
-def _name(finding: Finding) -> str:
+def _name(finding: AuditFinding) -> str:
     return f"{finding.row}{'†' if finding.quoted else ''}"
 
 
-def _table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    return markdown_table(header, [[str(cell) for cell in row] for row in rows])
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return markdown(kit_table("", header, rows))

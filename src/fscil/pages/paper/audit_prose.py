@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from fscil.paper.audit import Audit
-from fscil.paper.finding import COLUMNS, Finding
+from fscil.paper.finding import COLUMNS, AuditFinding
 from fscil.paper.slips import Slip
 
 MANY = 3  # more cells than this could each be the culprit: then none is named
 
 
-def cause(finding: Finding) -> str:
+def cause(finding: AuditFinding) -> str:
     """The likely slip, or why none can be named."""
     digit = [slip for slip in finding.slips if slip.digits == 1]
     if finding.note and not finding.slips:
@@ -29,14 +29,14 @@ def cause(finding: Finding) -> str:
     return "No change to a single cell explains it."
 
 
-def bounds(finding: Finding) -> str:
+def bounds(finding: AuditFinding) -> str:
     """What the printed value could be."""
     if finding.low is None or finding.high is None or finding.high - finding.low < 1e-6:
         return ""
     return f"{finding.low:.2f} to {finding.high:.2f}"
 
 
-def recomputed(finding: Finding) -> str:
+def recomputed(finding: AuditFinding) -> str:
     if finding.recomputed is None:
         return ""
     exact = finding.low is not None and finding.low == finding.high
@@ -68,7 +68,7 @@ def terminal_text(audit: Audit) -> str:
     return "\n".join(lines)
 
 
-def _line(finding: Finding) -> str:
+def _line(finding: AuditFinding) -> str:
     subject = ", ".join(part for part in (finding.row, finding.dataset) if part)
     if finding.kind == "prints":
         verb = "are" if finding.column == "sessions" else "is"
@@ -83,7 +83,7 @@ def _line(finding: Finding) -> str:
     return f"{finding.where}: {subject}: {value}{span}. {cause(finding)}".rstrip()
 
 
-def _slip(slip: Slip, finding: Finding) -> str:
+def _slip(slip: Slip, finding: AuditFinding) -> str:
     place = "" if slip.column in ("", finding.column) else f"{COLUMNS.get(slip.column, slip.column)} "
     return f"{place}{slip.printed} → {slip.instead}"
 

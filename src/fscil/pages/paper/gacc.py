@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations
 from statistics import fmean, median
+from typing import Any
 
+from fscil.core.errors import InputError
+from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics import (
     aacc_per_session,
     gacc_at,
@@ -17,13 +21,28 @@ from fscil.metrics import (
     grid_steps,
     summary,
 )
-from fscil.pages.kit.markdown import markdown_table
-from fscil.paper.example import EXAMPLE
+from fscil.metrics.names import label
+from fscil.pages.kit.table import markdown, table
 from fscil.paper.printed import datasets
 from fscil.paper.series import Series, corner_cases, published
 
+# Small enough for pencil and paper.
+EXAMPLE = AccuracyMatrix.from_lists([[80.0], [78.0, 40.0], [75.0, 35.0, 45.0]], (20, 10, 10))
+FIGURES = ("example", "corner-cases", "pair", "variants")  # that the page shows
+_BLOCK = re.compile(r"(<!-- computed: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
-def all_series() -> list[Series]:
+
+def filled(text: str) -> str:
+    """A page with its computed blocks replaced by what they are now."""
+    missing = BLOCKS.keys() - {name for _, name, _ in _BLOCK.findall(text)}
+    if missing:
+        raise InputError(
+            f"The page has no block '{min(missing)}'; add <!-- computed: {min(missing)} --> and <!-- end -->."
+        )
+    return _BLOCK.sub(lambda match: f"{match[1]}{BLOCKS[match[2]]()}\n{match[3]}", text)
+
+
+def invertible_rows() -> list[Series]:
     """Every published row whose accuracies follow from print."""
     return [entry for dataset in ("mini", "cifar100") for entry in published(dataset)]
 
@@ -39,7 +58,7 @@ def example_matrix() -> str:
     for i, values in enumerate(EXAMPLE.to_lists()):
         cells = [f"{value:g}" for value in values]
         rows.append([str(i), *cells, *[""] * (EXAMPLE.sessions - len(cells))])
-    return markdown_table(header, rows)
+    return _table(header, rows)
 
 
 def example_aacc() -> str:
@@ -92,44 +111,35 @@ def example_sessions() -> str:
     ]
     means = [fmean(aacc_per_session(EXAMPLE)), gacc_grid(EXAMPLE), gacc_exact(EXAMPLE)]
     rows.append(["mean", *(f"{value:.2f}" for value in means)])
-    return markdown_table(["session", "aAcc", "gAcc, grid", "gAcc, exact"], rows)
+    return _table(["session", *map(label, ("aacc", "gacc_grid", "gacc_exact"))], rows)
 
 
 def lazy_table() -> str:
     """Lazy beside real methods under many metrics."""
-    entries = [*corner_cases(), *published("mini", ("cec", "savc", "nc-fscil", "yourself"))]
+    corners = _corners()
+    digits = {"base": 1, "novel": 1, "aacc": 2, "gacc_grid": 2, "hacc": 1}
     rows = []
-    for entry in entries:
-        document = summary(entry.matrices[0])
-        printed_only = entry.key not in {corner.key for corner in corner_cases()}
-        kr, hacc = document["kr"], document["hacc"]
-        rows.append(
-            [
-                entry.title,
-                f"{document['base']:.1f}",
-                f"{document['novel'] or 0:.1f}",
-                f"{document['aacc']:.2f}",
-                f"{document['gacc_grid']:.2f}",
-                f"{hacc or 0:.1f}",
-                "" if printed_only or kr is None else f"{kr:.0f}",
-            ]
-        )
-    return markdown_table(["miniImageNet", "base", "novel", "aAcc", "gAcc (grid)", "hAcc", "KR (%)"], rows)
+    for entry in [*corners.values(), *published("mini", ("cec", "savc", "nc-fscil", "yourself"))]:
+        metrics: Mapping[str, Any] = summary(entry.matrices[0])
+        # What is kept of each session needs a whole matrix, which only the corner cases print.
+        kept = f"{metrics['kr']:.0f}" if entry.key in corners and metrics["kr"] is not None else ""
+        rows.append([entry.title, *(f"{metrics[key] or 0:.{places}f}" for key, places in digits.items()), kept])
+    return _table(["miniImageNet", *map(label, (*digits, "kr"))], rows)
 
 
 def lazy_rank() -> str:
     """How many real methods Lazy leaves behind, by either metric."""
-    lazy = next(entry for entry in corner_cases() if entry.key == "lazy")
+    lazy = _corners()["lazy"]
     methods = published("mini")
-    by_aacc = [entry for entry in methods if entry.aacc()[0] < lazy.aacc()[0]]
-    by_gacc = [entry for entry in methods if entry.gacc()[0] < lazy.gacc()[0]]
-    names = ", ".join(entry.title for entry in sorted(by_gacc, key=lambda entry: -entry.gacc()[0]))
-    best = max(methods, key=lambda entry: entry.gacc()[0])
+    by_aacc = [entry for entry in methods if entry.aacc.mean < lazy.aacc.mean]
+    by_gacc = [entry for entry in methods if entry.gacc.mean < lazy.gacc.mean]
+    names = ", ".join(entry.title for entry in sorted(by_gacc, key=lambda entry: -entry.gacc.mean))
+    best = max(methods, key=lambda entry: entry.gacc.mean)
     return (
         f"To aAcc, Lazy is a respectable method: ahead of {len(by_aacc)} of the {len(methods)} published ones, "
-        f"{best.aacc()[0] - lazy.aacc()[0]:.1f} points behind the best. To the metrics of forgetting (KR: how much of "
+        f"{best.aacc.mean - lazy.aacc.mean:.1f} points behind the best. To the metrics of forgetting (KR: how much of "
         "what was learned is kept) it is perfect. The harmonic mean hAcc gives it 0, and would do so at any base "
-        f"accuracy. gAcc moves it {best.gacc()[0] - lazy.gacc()[0]:.1f} points behind the best. It does not banish it: "
+        f"accuracy. gAcc moves it {best.gacc.mean - lazy.gacc.mean:.1f} points behind the best. It does not banish it: "
         f"{len(by_gacc)} methods still lie below ({names}), as their base accuracy is far from Lazy's 85 % and their "
         "novel accuracy is low too."
     )
@@ -141,24 +151,23 @@ def reversals() -> str:
     for dataset in ("mini", "cifar100"):
         entries = published(dataset)
         pairs = list(combinations(entries, 2))
-        turned = [(a, b) for a, b in pairs if (a.aacc()[0] - b.aacc()[0]) * (a.gacc()[0] - b.gacc()[0]) < 0]
-        ahead = [(a, b) if a.aacc()[0] > b.aacc()[0] else (b, a) for a, b in turned]
-        first, second = max(ahead, key=lambda pair: pair[1].gacc()[0] - pair[0].gacc()[0])
+        turned = [(a, b) for a, b in pairs if (a.aacc.mean - b.aacc.mean) * (a.gacc.mean - b.gacc.mean) < 0]
+        ahead = [(a, b) if a.aacc.mean > b.aacc.mean else (b, a) for a, b in turned]
+        first, second = max(ahead, key=lambda pair: pair[1].gacc.mean - pair[0].gacc.mean)
         lines.append(
             f"- {datasets()[dataset].title}: {len(turned)} of {len(pairs)} pairs change places. {first.title} is ahead "
-            f"of {second.title} by {first.aacc()[0] - second.aacc()[0]:.2f} in aAcc and behind by "
-            f"{second.gacc()[0] - first.gacc()[0]:.2f} in gAcc: its novel accuracy is "
-            f"{fmean(first.novel_per_session()):.1f}, against {fmean(second.novel_per_session()):.1f}."
+            f"of {second.title} by {first.aacc.mean - second.aacc.mean:.2f} in aAcc and behind by "
+            f"{second.gacc.mean - first.gacc.mean:.2f} in gAcc: its novel accuracy is "
+            f"{first.novel_per_session().mean():.1f}, against {second.novel_per_session().mean():.1f}."
         )
     return "\n".join(lines)
 
 
 def variants() -> str:
     """The distance of the two variants over all published rows, and whether it matters for an order."""
-    entries = all_series()
-    matrices = [entry.matrices[0] for entry in entries]
-    gaps = [gacc_exact(matrix) - gacc_grid(matrix) for matrix in matrices]
-    rules = [_rule_part(entry) for entry in entries]
+    entries = invertible_rows()
+    gaps = [variant_gap(entry) for entry in entries]
+    rules = [rule_part(entry) for entry in entries]
     low, high = min(range(len(gaps)), key=gaps.__getitem__), max(range(len(gaps)), key=gaps.__getitem__)
     turned = within = 0
     for dataset in ("mini", "cifar100"):
@@ -178,21 +187,35 @@ def variants() -> str:
 
 def alike() -> str:
     """Two opposite failures with almost the same gAcc."""
-    lazy, greedy = (next(entry for entry in corner_cases() if entry.key == key) for key in ("lazy", "greedy-nf"))
+    lazy, greedy = (_corners()[key] for key in ("lazy", "greedy-nf"))
     return (
-        f"Which side fails: {lazy.title} ({lazy.gacc()[0]:.2f}) and {greedy.title} ({greedy.gacc()[0]:.2f}) have "
+        f"Which side fails: {lazy.title} ({lazy.gacc.mean:.2f}) and {greedy.title} ({greedy.gacc.mean:.2f}) have "
         "almost the same gAcc, though one knows no novel class and the other no base class. Look at gAcc(0), the base "
         "accuracy, or the curve."
     )
 
 
-def _rule_part(entry: Series) -> float:
+def variant_gap(entry: Series) -> float:
+    """Exact minus grid."""
+    return gacc_exact(entry.matrices[0]) - gacc_grid(entry.matrices[0])
+
+
+def rule_part(entry: Series) -> float:
+    """The part of that gap which is due to the rule at alpha = 0."""
     plan = datasets()[entry.dataset]
     return float(entry.matrices[0].values[0, 0]) / (2 * plan.ratio * plan.sessions)
 
 
+def _corners() -> dict[str, Series]:
+    return {entry.key: entry for entry in corner_cases()}
+
+
 def _where(entry: Series) -> str:
     return f"{entry.title} on {datasets()[entry.dataset].title}"
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return markdown(table("", header, rows))
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
@@ -206,4 +229,3 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "variants": variants,
     "alike": alike,
 }
-FIGURES = ("example", "corner-cases", "pair", "variants")  # that the page shows

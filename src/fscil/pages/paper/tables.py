@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Literal
 
 from fscil.core.errors import InputError
-from fscil.pages.kit.markdown import markdown_table
-from fscil.pages.paper.latex import latex_table
+from fscil.metrics.names import label
+from fscil.pages.kit.table import Cell, Column, Row, Table, csv_text, latex, markdown, spread_cell
 from fscil.paper.audit import doubtful_values
 from fscil.paper.finding import COLUMNS
-from fscil.paper.printed import PrintedTable, Row, datasets, method_title
-from fscil.paper.runs import comparable
-from fscil.paper.series import Series
+from fscil.paper.printed import PrintedRow, PrintedTable, datasets, method_title
+from fscil.paper.series import Series, comparable
+from fscil.results.grouping import dataset_key
 
 Format = Literal["markdown", "latex", "csv", "json"]
 FORMATS: tuple[Format, ...] = ("markdown", "latex", "csv", "json")
 SUFFIXES: dict[Format, str] = {"markdown": ".md", "latex": ".tex", "csv": ".csv", "json": ".json"}
 _HEADERS = {
-    "params": "Params (M)", "aacc": "aAcc", "gacc": "gAcc", "avg": "Avg", "fr": "FR", "cos_novce": "L_cos + L_NovCE",
-    "cr": "L_CR", "ir": "L_IR", "embed_dim": "Embed dim", "heads": "Heads", "layers": "Layers", "beta_cos": "β_cos",
+    **COLUMNS, "avg": "Avg", "params": "Params (M)", "fr": "FR", "cos_novce": "L_cos + L_NovCE", "cr": "L_CR",
+    "ir": "L_IR", "embed_dim": "Embed dim", "heads": "Heads", "layers": "Layers", "beta_cos": "β_cos",
     "beta_novce": "β_NovCE", "beta_cr": "β_CR", "beta_ir": "β_IR",
 }  # fmt: skip
 _RANKED = ("comparison", "novel", "ablation", "layers")
@@ -37,38 +36,65 @@ _FIRST = {
 
 
 @dataclass(frozen=True)
-class Line:
-    """One row to be rendered."""
+class TableLine:
+    """One row: a printed one, or yours."""
 
     key: str
     name: str
-    cells: list[str]
+    cells: tuple[Cell, ...]
     quoted: bool = False
     yours: bool = False
-    ranks: list[str] = field(default_factory=list)  # per cell: best, second or nothing
 
 
 @dataclass(frozen=True)
-class Rendering:
-    """A table ready for any format."""
+class FilledTable:
+    """A printed table with a user's rows below its own."""
 
-    title: str
-    source: str
-    label: str
-    first: str  # header of the name column
-    columns: list[str]  # keys
-    lines: list[Line]
-    notes: list[str]
+    printed: PrintedTable
+    lines: tuple[TableLine, ...]
+    notes: tuple[str, ...]
 
     @property
-    def headers(self) -> list[str]:
-        names = [_HEADERS.get(column, column) for column in self.columns]
-        return [name.removesuffix(" (M)") for name in names] if self.first == "Backbone" else names
+    def title(self) -> str:
+        return f"{self.printed.title} ({self.printed.source})"
+
+    def for_readers(self) -> Table:
+        """With † and ‡ behind names, and a common title above the sessions."""
+        columns = (Column(_FIRST.get(self.printed.kind, "Method")), *map(self._column, self.printed.columns))
+        rows = (
+            Row((Cell(f"{line.name}{'†' * line.quoted}{' ‡' * line.yours}"), *line.cells), group="yours" * line.yours)
+            for line in self.lines
+        )
+        return Table(self.title, columns, tuple(rows), self.notes, self.printed.label)
+
+    def for_programs(self) -> Table:
+        """With what the marks say in columns of its own."""
+        columns = ("key", "name", "quoted", "yours", *self.printed.columns)
+        rows = []
+        for line in self.lines:
+            flags = ("yes" if flag else "no" for flag in (line.quoted, line.yours))
+            numbers = (replace(cell, text=cell.text.replace("✓", "x")) for cell in line.cells)
+            rows.append(Row((*map(Cell, (line.key, line.name, *flags)), *numbers)))
+        return Table(self.title, tuple(map(Column, columns)), tuple(rows))
+
+    def document(self) -> dict[str, object]:
+        rows = []
+        for line in self.lines:
+            cells = {column: cell.plain for column, cell in zip(self.printed.columns, line.cells, strict=True)}
+            flags = {"quoted": line.quoted, "yours": line.yours}
+            rows.append({"key": line.key, "name": line.name, **flags, "cells": cells})
+        return {"title": self.title, "source": self.printed.source, "rows": rows, "notes": list(self.notes)}
+
+    def _column(self, key: str) -> Column:
+        what = "Accuracy on novel classes" if self.printed.kind == "novel" else label("aacc")
+        header = _HEADERS.get(key, key)
+        if self.printed.kind == "backbones":
+            header = header.removesuffix(" (M)")  # its cells say the unit
+        return Column(header, key=key, group=f"{what} after each task (%)" if key.isdigit() else "")
 
 
-def lay_out(printed: PrintedTable, yours: Sequence[Series] = (), *, any_dataset: bool = False) -> Rendering:
+def lay_out(printed: PrintedTable, yours: Sequence[Series] = (), *, any_dataset: bool = False) -> FilledTable:
     """The table's rows as printed, then the user's, with best and second best found anew among all of them."""
-    columns = list(printed.columns)
     lines = [_printed_line(printed, row) for row in printed.rows]
     if yours:
         if printed.kind not in _RANKED:
@@ -76,130 +102,82 @@ def lay_out(printed: PrintedTable, yours: Sequence[Series] = (), *, any_dataset:
                 f"Table '{printed.name}' has no rows for methods, so no run fits into it; leave out --with."
             )
         plan = datasets()[printed.dataset]
-        lines += [_your_line(entry, columns, printed) for entry in comparable(yours, plan, any_dataset=any_dataset)]
+        lines += [_your_line(entry, printed) for entry in comparable(yours, plan, any_dataset=any_dataset)]
     if printed.kind in _RANKED:
-        lines = _rank(lines, columns)
-    return Rendering(
-        title=f"{printed.title} ({printed.source})",
-        source=printed.source,
-        label=printed.label,
-        first=_FIRST.get(printed.kind, "Method"),
-        columns=columns,
-        lines=lines,
-        notes=_notes(printed, lines, yours),
-    )
+        lines = _ranked(lines, printed.columns)
+    return FilledTable(printed, tuple(lines), tuple(_notes(printed, lines, yours)))
 
 
-def render(rendering: Rendering, form: Format) -> str:
+def render(filled: FilledTable, form: Format) -> str:
     if form == "markdown":
-        return _markdown(rendering)
+        parts = [f"**{filled.title}**", markdown(filled.for_readers()), " ".join(filled.notes)]
+        return "\n\n".join(filter(None, parts)) + "\n"
     if form == "latex":
-        return latex_table(rendering)
-    return _csv(rendering) if form == "csv" else _json(rendering)
+        return latex(filled.for_readers())
+    if form == "csv":
+        return csv_text(filled.for_programs())
+    return json.dumps(filled.document(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _printed_line(printed: PrintedTable, row: Row) -> Line:
+def _printed_line(printed: PrintedTable, row: PrintedRow) -> TableLine:
     name = method_title(row.key) if printed.kind in _RANKED else row.name
     if printed.kind == "corner":
         name = row.key.replace("f", "f_")
-    cells = [cell.text.replace("x", "✓") if cell.text == "x" else cell.text for cell in row.cells.values()]
-    return Line(row.key, name, cells, quoted=row.quoted)
+    cells = tuple(Cell("✓" if cell.text == "x" else cell.text) for cell in row.cells.values())
+    return TableLine(row.key, name, cells, quoted=row.quoted)
 
 
-def _your_line(entry: Series, columns: list[str], printed: PrintedTable) -> Line:
-    per_session = entry.novel_per_session() if printed.kind == "novel" else entry.aacc_per_session()
+def _your_line(entry: Series, printed: PrintedTable) -> TableLine:
+    draws = entry.novel_per_session() if printed.kind == "novel" else entry.aacc_per_session()
+    per_session = [float(value) for value in draws.mean(axis=0)]
     sessions = iter(per_session)
-    values = {"aacc": entry.aacc(), "gacc": entry.gacc()}
     cells = []
-    for column in columns:
+    for column in printed.columns:
         if column.isdigit():
-            cells.append(f"{next(sessions):.1f}")
+            cells.append(Cell(f"{next(sessions):.1f}"))
         elif column == "avg":
-            cells.append(f"{sum(per_session) / len(per_session):.2f}")
-        elif column in values:
-            mean, spread = values[column]
-            cells.append(f"{mean:.2f}" if spread is None else f"{mean:.2f} ± {spread:.2f}")
+            cells.append(Cell(f"{fmean(per_session):.2f}"))
+        elif column in ("aacc", "gacc"):
+            cells.append(spread_cell(entry.aacc if column == "aacc" else entry.gacc))
         else:
-            cells.append("-" if column == "params" else "")
-    other = "" if entry.dataset in (printed.dataset, datasets()[printed.dataset].title) else f" on {entry.dataset}"
-    return Line(entry.key, f"{entry.title}{other}", cells, yours=True)
+            cells.append(Cell("-" if column == "params" else ""))
+    elsewhere = "" if dataset_key(entry.dataset) == printed.dataset else f" on {entry.dataset}"
+    return TableLine(entry.key, f"{entry.title}{elsewhere}", tuple(cells), yours=True)
 
 
-def _rank(lines: list[Line], columns: list[str]) -> list[Line]:
+def _ranked(lines: list[TableLine], columns: Sequence[str]) -> list[TableLine]:
     """Best and second best in the columns that the paper marks: the last session and the summaries."""
     last = max((column for column in columns if column.isdigit()), key=int)
-    ranks = [[""] * len(columns) for _ in lines]
-    for j, column in enumerate(columns):
-        if column not in (last, "aacc", "gacc", "avg"):
-            continue
-        values = [_value(line.cells[j]) for line in lines]
-        order = sorted({value for value in values if value is not None}, reverse=True)
-        for i, value in enumerate(values):
-            if value is not None and value in order[:2]:
-                ranks[i][j] = "best" if value == order[0] else "second"
-    return [replace(line, ranks=rank) for line, rank in zip(lines, ranks, strict=True)]
+    order = {
+        j: sorted({float(line.cells[j].text) for line in lines if _is_number(line.cells[j])}, reverse=True)[:2]
+        for j, column in enumerate(columns)
+        if column in (last, *COLUMNS)
+    }
+
+    def ranked(j: int, cell: Cell) -> Cell:
+        if not _is_number(cell) or float(cell.text) not in order.get(j, ()):
+            return cell
+        return replace(cell, rank="best" if float(cell.text) == order[j][0] else "second")
+
+    return [replace(line, cells=tuple(ranked(j, cell) for j, cell in enumerate(line.cells))) for line in lines]
 
 
-def _value(cell: str) -> float | None:
-    try:
-        return float(cell.split(" ±")[0])
-    except ValueError:
-        return None
+def _is_number(cell: Cell) -> bool:
+    return cell.text.replace(".", "", 1).isdigit()
 
 
-def _notes(printed: PrintedTable, lines: list[Line], yours: Sequence[Series]) -> list[str]:
+def _notes(printed: PrintedTable, lines: Sequence[TableLine], yours: Sequence[Series]) -> list[str]:
     notes = []
-    if any(line.ranks and any(line.ranks) for line in lines):
+    if any(cell.rank for line in lines for cell in line.cells):
         notes.append("Bold: best. Underlined: second best. gAcc is the grid variant.")
     if any(line.quoted for line in lines):
         notes.append("†: quoted from the method's own paper.")
     if yours:
         several = any(len(entry.matrices) > 1 for entry in yours)
-        spread = " mean ± standard deviation over draws of the shots." if several else ""
-        notes.append(f"‡: your runs, not in the paper;{spread or ' one draw of the shots.'}")
+        draws = "mean ± standard deviation over draws of the shots" if several else "one draw of the shots"
+        notes.append(f"‡: your runs, not in the paper; {draws}.")
     doubtful = doubtful_values(printed) if printed.kind in _RANKED else set()
     if doubtful:
         values = ", ".join(f"{method_title(key)}'s {COLUMNS[column]}" for key, column in sorted(doubtful))
         notes.append(f"As printed; contradicts its own row: {values} (see `fscil paper audit`).")
     return notes
-
-
-def _markdown(rendering: Rendering) -> str:
-    rows = []
-    for line in rendering.lines:
-        ranks = line.ranks or [""] * len(line.cells)
-        cells = [_emphasis(cell, rank) for cell, rank in zip(line.cells, ranks, strict=True)]
-        rows.append([f"{line.name}{'†' if line.quoted else ''}{' ‡' if line.yours else ''}", *cells])
-    body = markdown_table([rendering.first, *rendering.headers], rows)
-    return (
-        "\n\n".join([f"**{rendering.title}**", body, *([" ".join(rendering.notes)] if rendering.notes else [])]) + "\n"
-    )
-
-
-def _emphasis(cell: str, rank: str) -> str:
-    return {"best": f"**{cell}**", "second": f"<u>{cell}</u>"}.get(rank, cell)
-
-
-def _csv(rendering: Rendering) -> str:
-    """Numbers as printed and nothing else; a spread goes into a column of its own."""
-    columns, lines = rendering.columns, rendering.lines
-    spreads = [column for j, column in enumerate(columns) if any("±" in line.cells[j] for line in lines)]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["key", "name", "quoted", "yours", *columns, *(f"{column}_sd" for column in spreads)])
-    for line in lines:
-        pairs = dict(zip(columns, [(*cell.split(" ± "), "")[:2] for cell in line.cells], strict=True))
-        flags = ["yes" if line.quoted else "no", "yes" if line.yours else "no"]
-        means = [mean.replace("✓", "x") for mean, _ in pairs.values()]
-        writer.writerow([line.key, line.name, *flags, *means, *(pairs[column][1] for column in spreads)])
-    return text.getvalue()
-
-
-def _json(rendering: Rendering) -> str:
-    rows = []
-    for line in rendering.lines:
-        cells = dict(zip(rendering.columns, line.cells, strict=True))
-        flags = {"quoted": line.quoted, "yours": line.yours}
-        rows.append({"key": line.key, "name": line.name, **flags, "cells": cells})
-    document = {"title": rendering.title, "source": rendering.source, "rows": rows, "notes": rendering.notes}
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean
 
+import numpy as np
 from matplotlib.figure import Figure
 
-from fscil.core.palette import BLUE, DASHED, VERMILLION, Style, styles
-from fscil.pages.paper.figures.canvas import line_look, new_figure
-from fscil.pages.paper.figures.panels import formula, overall_panel, task_ticks
-from fscil.paper.printed import datasets, method_title, table
-from fscil.paper.runs import Run, as_series
-from fscil.paper.varied import varied_setting
+from fscil.core.errors import InputError, nearest
+from fscil.pages.kit.drawings import LayerPoint, Line, draw_layers, draw_line
+from fscil.pages.paper.figures.canvas import new_figure
+from fscil.pages.paper.figures.panels import METRIC_STYLES, overall_panel, printed_panel
+from fscil.paper.finding import COLUMNS
+from fscil.paper.printed import datasets, table
+from fscil.paper.series import as_series
+from fscil.results.grouping import settings
+from fscil.results.result import Result
+from fscil.results.significance import spread
 
-_FIRST, _SECOND = Style(BLUE, "o", DASHED, hollow=True), Style(VERMILLION, "s")
+_LAYER_NAMES = {"raw": "raw", "rectified": "rectified", "ensemble": "rectified, together"}
 
 
 def ablation(name: str) -> Figure:
     """Losses added one by one, as printed."""
     printed = table(name)
-    chosen = styles(row.key for row in printed.rows)
     figure, (left, right) = new_figure(2, height=3.1, ratios=[1.1, 1.0])
-    for row in printed.rows:
-        values = [cell.value for cell in row.sessions]
-        left.plot(range(1, len(values) + 1), values, label=formula(method_title(row.key)), **line_look(chosen[row.key]))
-    left.set_title(f"(a) {datasets()[printed.dataset].title}: aAcc per task, as printed")
-    left.set_xlabel("task")
-    left.set_ylabel("aAcc after the task (%)")
-    task_ticks(left, datasets()[printed.dataset].sessions)
+    printed_panel(left, printed, printed.rows)
     left.legend()
     overall_panel(right, printed, printed.rows, values=True)
-    right.set_title("(b) overall, as printed")
     return figure
 
 
@@ -39,42 +35,55 @@ def layers() -> Figure:
     """Raw and rectified features of single layers, and their ensemble, as printed."""
     printed = table("layers-mini")
     figure, panels = new_figure(2, height=3.0)
-    depths = [8, 9, 10]
-    for axes, column, title in zip(panels, ("aacc", "gacc"), ("aAcc", "gAcc"), strict=True):
-        for kind, style in (("raw", _FIRST), ("rectified", _SECOND)):
-            rows = [printed.row(f"layer-{depth}-{kind}") for depth in depths]
-            values = [row.cells[column].value for row in rows if row is not None]
-            axes.plot(depths, values, label=kind, **line_look(style))
-        ensemble = printed.row("yourself")
-        if ensemble is not None:
-            level = ensemble.cells[column].value
-            axes.axhline(level, color="black", linestyle=":", linewidth=1.0, label="ensemble of 8, 9, 10")
-        axes.set_xticks(depths)
-        axes.set_xlim(7.7, 10.3)
-        axes.set_xlabel("layer")
-        axes.set_ylabel(f"{title} (%)")
-        letter = "a" if column == "aacc" else "b"
-        axes.set_title(f"({letter}) {title} on {datasets()[printed.dataset].title}, as printed")
+    for axes, column, letter in zip(panels, METRIC_STYLES, "ab", strict=True):
+        points = []
+        for row in printed.rows:
+            _, _, layer = row.key.partition("layer-")
+            block, _, kind = layer.partition("-")
+            place = int(block) if block else "8, 9, 10"
+            points.append(LayerPoint(kind or "ensemble", place, spread([row.cells[column].value])))
+        draw_layers(axes, points, names=_LAYER_NAMES)
+        axes.set_ylabel(f"{COLUMNS[column]} (%)")
+        axes.set_title(f"({letter}) {COLUMNS[column]} on {datasets()[printed.dataset].title}, as printed")
     panels[0].legend(loc="lower right")
     return figure
 
 
-def sensitivity(runs: Sequence[Run], key: str | None = None) -> Figure:
+def sensitivity(results: Sequence[Result], key: str | None = None) -> Figure:
     """aAcc and gAcc against the one setting in which the runs differ; a point is the mean of its draws."""
-    setting, groups = varied_setting(runs, key)
-    methods = list(dict.fromkeys(run.method for run in runs))
+    setting, groups = varied_setting(results, key)
+    methods = {result.method: result.title for result in results}
     figure, panels = new_figure(len(methods), height=3.1)
-    for axes, method in zip(panels, methods, strict=True):
-        points = {value: as_series([run for run in group if run.method == method]) for value, group in groups.items()}
-        points = {value: found for value, found in points.items() if found}
-        xs = sorted(points)
-        for metric, style in (("aAcc", _FIRST), ("gAcc", _SECOND)):
-            ys = [fmean(getattr(entry, metric.lower())()[0] for entry in points[x]) for x in xs]
-            axes.plot(range(len(xs)), ys, label=metric, **line_look(style))
-        axes.set_xticks(range(len(xs)), [f"{x:g}" for x in xs])  # even steps: such settings are spread over decades
+    for axes, (method, title) in zip(panels, methods.items(), strict=True):
+        points = {x: as_series(result for result in group if result.method == method) for x, group in groups.items()}
+        ticks = sorted(x for x, found in points.items() if found)
+        for metric, style in METRIC_STYLES.items():
+            means = [np.mean([getattr(entry, metric).mean for entry in points[x]]) for x in ticks]
+            draw_line(axes, range(len(ticks)), Line(COLUMNS[metric], np.array([means]), style))
+        axes.set_xticks(range(len(ticks)), [f"{x:g}" for x in ticks])  # even steps: such settings span decades
         axes.set_xlabel(setting.removeprefix("options."))
         axes.set_ylabel("accuracy (%)")
-        title = next(run.title for run in runs if run.method == method)
-        axes.set_title(f"{title} on {runs[0].dataset}")
+        axes.set_title(f"{title} on {results[0].dataset}")
     panels[0].legend()
     return figure
+
+
+def varied_setting(results: Sequence[Result], key: str | None = None) -> tuple[str, dict[float, list[Result]]]:
+    """The numeric setting that differs between the runs, and the runs by its value; `key` chooses among several."""
+    numbers = [{name: x for name, x in settings(result).items() if isinstance(x, float)} for result in results]
+    names = sorted({name for each in numbers for name in each})
+    varied = [name for name in names if len({each.get(name) for each in numbers}) > 1]
+    if key is not None:
+        if key not in names:
+            raise InputError(f"No run has a numeric setting '{key}'; {nearest(key, names)}")
+        varied = [key]
+    if not varied:
+        raise InputError("The runs do not differ in any numeric setting; a sensitivity curve needs runs that do.")
+    if len(varied) > 1:
+        raise InputError(f"The runs differ in {', '.join(varied)}; choose one with --vary.")
+    groups: dict[float, list[Result]] = {}
+    for result, each in zip(results, numbers, strict=True):
+        if varied[0] not in each:
+            raise InputError(f"{result.source} does not state '{varied[0]}'; leave it out.")
+        groups.setdefault(each[varied[0]], []).append(result)
+    return varied[0], groups

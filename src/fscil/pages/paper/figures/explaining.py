@@ -5,12 +5,12 @@ from __future__ import annotations
 from matplotlib.figure import Figure
 
 from fscil.core.palette import BLUE, GREY, VERMILLION, styles
-from fscil.metrics import gacc_at, gacc_exact, gacc_grid, grid_steps
-from fscil.pages.paper.figures.canvas import line_look, new_figure
-from fscil.paper.example import EXAMPLE
-from fscil.paper.inversion import inversions
+from fscil.metrics import gacc_at, grid_steps
+from fscil.pages.kit.looks import line_look, paint
+from fscil.pages.paper.figures.canvas import new_figure
+from fscil.pages.paper.gacc import EXAMPLE, invertible_rows, rule_part, variant_gap
 from fscil.paper.printed import datasets
-from fscil.paper.series import corner_cases, published
+from fscil.paper.series import corner_cases
 
 
 def example_figure() -> Figure:
@@ -25,9 +25,9 @@ def example_figure() -> Figure:
     ):
         points = [gacc_at(EXAMPLE, alpha, at_zero="published")[session] for alpha in coarse]
         curve = [gacc_at(EXAMPLE, alpha)[session] for alpha in fine]
-        axes.fill_between(coarse, points, color=VERMILLION, alpha=0.15, linewidth=0)
-        axes.plot(fine, curve, color=BLUE, label="gAcc(α), exact")
-        axes.plot(coarse, points, color=VERMILLION, marker="o", linestyle="--", label=f"grid, {steps} steps")
+        axes.fill_between(coarse, points, color=paint(VERMILLION), alpha=0.15, linewidth=0)
+        axes.plot(fine, curve, color=paint(BLUE), label="gAcc(α), exact")
+        axes.plot(coarse, points, color=paint(VERMILLION), marker="o", linestyle="--", label=f"grid, {steps} steps")
         for alpha, value in zip(coarse, points, strict=True):
             axes.annotate(f"{value:.1f}", (alpha, value), xytext=(4, 5), textcoords="offset points", fontsize=8)
         axes.set_xticks(coarse, [f"{alpha:g}" for alpha in coarse])
@@ -42,28 +42,23 @@ def example_figure() -> Figure:
 
 def variants_figure() -> Figure:
     """Exact minus grid for every row whose accuracies follow from print, and the part due to the rule at alpha = 0."""
-    entries = [entry for dataset in ("mini", "cifar100") for entry in published(dataset)] + corner_cases()
-    gaps = [gacc_exact(entry.matrices[0]) - gacc_grid(entry.matrices[0]) for entry in entries]
+    rows, corners = invertible_rows(), corner_cases()
+    named = [(f"{entry.title}, {datasets()[entry.dataset].title}", entry) for entry in rows]
+    named += [(entry.title, entry) for entry in corners]
+    order = sorted(((variant_gap(entry), name, entry) for name, entry in named), key=lambda row: row[0])
+    chosen = styles(entry.key for _, _, entry in order)
     figure, (axes,) = new_figure(1, height=4.9, wide=True)
-    order = sorted(range(len(entries)), key=lambda i: gaps[i])
-    chosen = styles(entry.key for entry in entries)
-    corners = {entry.key for entry in corner_cases()}
-    for y, i in enumerate(order):
-        entry = entries[i]
-        plan = datasets()[entry.dataset]
-        rule = float(entry.matrices[0].values[0, 0]) / (2 * plan.ratio * plan.sessions)
-        axes.plot([rule, gaps[i]], [y, y], color="#bbbbbb", linewidth=1.2, zorder=1)
-        axes.plot(rule, y, "|", color=GREY, markersize=8, label="of it due to the rule at α = 0" if y == 0 else None)
+    for y, (gap, _, entry) in enumerate(order):
+        rule = rule_part(entry)
+        axes.plot([rule, gap], [y, y], color=paint("line"), linewidth=1.2, zorder=1)
+        label = "of it due to the rule at α = 0" if y == 0 else None
+        axes.plot(rule, y, "|", color=paint(GREY), markersize=8, label=label)
         look = {**line_look(chosen[entry.key]), "linestyle": "none"}
-        axes.plot(gaps[i], y, label="exact minus grid" if y == len(order) - 1 else None, **look)
-    names = [
-        entries[i].title if entries[i].key in corners else f"{entries[i].title}, {datasets()[entries[i].dataset].title}"
-        for i in order
-    ]
-    axes.set_yticks(range(len(order)), names, fontsize=7.5)
+        axes.plot(gap, y, label="exact minus grid" if y == len(order) - 1 else None, **look)
+    axes.set_yticks(range(len(order)), [name for _, name, _ in order], fontsize=7.5)
     axes.set_ylim(-0.8, len(order) - 0.2)
     axes.set_xlim(left=0)
     axes.set_xlabel("exact gAcc minus grid gAcc (points)")
-    axes.set_title(f"Two variants of one metric: {len(inversions())} published rows and three corner cases")
+    axes.set_title(f"Two variants of one metric: {len(rows)} published rows and three corner cases")
     axes.legend(loc="center left", bbox_to_anchor=(0.02, 0.5))
     return figure

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fscil.core.errors import InputError
-from fscil.core.palette import styles
-from fscil.pages.paper.figures.canvas import line_look, new_figure
-from fscil.pages.paper.figures.panels import task_ticks
+from fscil.core.palette import DOTTED, SOLID, styles
+from fscil.pages.kit.drawings import Line, apart, draw_line
+from fscil.pages.kit.looks import paint
+from fscil.pages.paper.figures.canvas import new_figure
+from fscil.pages.paper.figures.panels import task_axis
 from fscil.paper.series import Series, published
 
 _HATCHES = ("", "////")
@@ -36,33 +40,23 @@ def _two_metrics(axes: Axes, series: Sequence[Series]) -> None:
     tasks = len(series[0].classes)
     ends = []
     for entry in series:
-        colour = chosen[entry.key].colour
-        style = line_look(chosen[entry.key])
-        for metric, values, mean in (
-            ("aAcc", entry.aacc_per_session(), entry.aacc()[0]),
-            ("gAcc", entry.gacc_per_session(), entry.gacc()[0]),
+        style = chosen[entry.key]
+        for metric, values, overall, look in (
+            ("aAcc", entry.aacc_per_session(), entry.aacc, replace(style, dashes=DOTTED, hollow=True)),
+            ("gAcc", entry.gacc_per_session(), entry.gacc, replace(style, dashes=SOLID, hollow=False)),
         ):
-            dotted = metric == "aAcc"
-            style |= {"linestyle": (0, (1.0, 1.5)) if dotted else "-", "markerfacecolor": "white" if dotted else colour}
-            axes.plot(range(1, tasks + 1), values, label=f"{entry.label}, {metric}", **style)
-            ends.append((values[-1], f"{metric} {mean:.2f}", colour))
-    _spread_labels(axes, tasks + 0.25, ends)
-    axes.set_title("(a) aAcc (dotted) and gAcc (solid) per task")
-    axes.set_xlabel("task")
-    axes.set_ylabel("accuracy after the task (%)")
-    task_ticks(axes, tasks)
-    axes.set_xlim(0.7, tasks + 2.1)  # room for the means at the right
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, fontsize=8)
-
-
-def _spread_labels(axes: Axes, x: float, ends: list[tuple[float, str, str]]) -> None:
-    """Overall values at the right end of their lines, moved apart where they would overlap."""
+            line = Line(f"{entry.label}, {metric}", values, look)
+            draw_line(axes, range(1, tasks + 1), line)
+            ends.append((float(line.mean[-1]), f"{metric} {overall.mean:.2f}", style.colour))
+    # Overall values at the right end of their lines, moved apart where they would overlap.
     low, high = axes.get_ylim()
-    gap = (high - low) * 0.06
-    last = float("-inf")
-    for y, text, colour in sorted(ends):
-        last = max(y, last + gap)
-        axes.text(x, last, text, color=colour, va="center", fontsize=8)
+    places = apart([y for y, _, _ in ends], (high - low) * 0.06, (low, high))
+    for y, (_, text, colour) in zip(places, ends, strict=True):
+        axes.text(tasks + 0.35, y, text, color=paint(colour), va="center", fontsize=8)
+    axes.set_title("(a) aAcc (dotted) and gAcc (solid) per task")
+    task_axis(axes, tasks, "accuracy after the task (%)")
+    axes.set_xlim(0.7, tasks + 2.3)  # room for the means at the right
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), ncols=2, fontsize=8)
 
 
 def _final_bars(axes: Axes, series: Sequence[Series]) -> None:
@@ -71,15 +65,17 @@ def _final_bars(axes: Axes, series: Sequence[Series]) -> None:
     names = ["base", *(str(task) for task in range(2, len(series[0].classes) + 1))] if detailed else ["base", "novel"]
     chosen = styles(entry.key for entry in series)
     for i, entry in enumerate(series):
-        heights = entry.last_row() if detailed else [entry.base_per_session()[-1], entry.novel_per_session()[-1]]
+        last = entry.last_row().mean(axis=0)
+        heights = last if detailed else [last[0], entry.novel_per_session().mean(axis=0)[-1]]
         places = [j + (i - 0.5) * 0.4 for j in range(len(names))]
-        colour = chosen[entry.key].colour
-        bars = axes.bar(places, heights, 0.38, label=entry.label, color=colour, hatch=_HATCHES[i], edgecolor="white")
+        look: dict[str, Any] = {"color": paint(chosen[entry.key].colour), "edgecolor": paint("paper")}
+        bars = axes.bar(places, heights, 0.38, label=entry.label, hatch=_HATCHES[i], **look)
         if not detailed:
             axes.bar_label(bars, fmt="%.1f", fontsize=8)
     axes.set_xticks(range(len(names)), names)
+    axes.margins(y=0.1)
     axes.grid(axis="x", visible=False)
-    axes.set_title("(b) accuracy after the last task")
+    axes.set_title("(b) after the last task")
     axes.set_xlabel("task" if detailed else "classes")
     axes.set_ylabel("accuracy (%)")
     axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.17), fontsize=8)
