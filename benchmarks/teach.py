@@ -29,18 +29,20 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from tune_glyphs import pseudo_benchmark
 
+from fscil.backbones.extract import extract
 from fscil.core import config as configs
 from fscil.data.glyphs import TRAIN_FONTS, TRAIN_PER_CLASS, load
 from fscil.data.session import Session, View
-from fscil.backbones.extract import extract
 from fscil.methods import YourSelf
-from fscil.teach import Learner, calibration, changes, embedding
-from fscil.teach.calibration import Calibration
-from fscil.teach.embedding import Embedding
-from fscil.teach.encoders import package_folder
-from fscil.teach.knowledge import ClassMemory, Knowledge
-from fscil.teach.pictures import Picture
-from fscil.teach.statistics import SHRINKAGE_OF, from_base
+from fscil.teach import Learner
+from fscil.teach.encoders import embedding, package
+from fscil.teach.encoders.embedding import Embedding
+from fscil.teach.encoders.statistics import SHRINKAGE_OF, from_base
+from fscil.teach.learning import calibration
+from fscil.teach.learning.calibration import Calibration
+from fscil.teach.learning.knowledge import ClassMemory, Knowledge
+from fscil.teach.project import changes
+from fscil.teach.project.pictures import Picture
 from fscil.training.checkpoint import Checkpoint, load_classifier
 from fscil.training.loop import train_base
 
@@ -69,7 +71,7 @@ class World:
 
 def make_world(pseudo: Path | None) -> World:
     data = load()
-    checkpoint = load_classifier(pseudo or package_folder() / "glyphs.safetensors")
+    checkpoint = load_classifier(pseudo or package.network_file("glyphs"))
 
     def features(images: np.ndarray) -> Tensor:
         view = extract(checkpoint.backbone, torch.from_numpy(images), BLOCKS)
@@ -77,7 +79,7 @@ def make_world(pseudo: Path | None) -> World:
 
     train, test = features(data.train.images), features(data.test.images)
     if pseudo is None:
-        fitted, _ = embedding.load(package_folder() / "glyphs.embedding.safetensors")
+        fitted, _ = embedding.load(package.embedding_file("glyphs"))
         return World(checkpoint, fitted, train[:60], train[60:], test[60:])
     serif = torch.tensor(["Serif" in TRAIN_FONTS[at % len(TRAIN_FONTS)] for at in range(TRAIN_PER_CLASS)])
     images = torch.from_numpy(data.train.images).unflatten(0, (100, -1))[:40, ~serif].flatten(0, 1)

@@ -177,7 +177,7 @@ def test_bad_input_is_one_sentence(run: Run, project: Path, tmp_path: Path, argu
 
 def test_listing_does_not_load_the_network(project: Path) -> None:
     program = (
-        "import sys; from fscil import cli; sys.argv = ['fscil', 'teach', 'list', sys.argv[1]]\n"
+        "import sys; from fscil.cli import main as cli; sys.argv = ['fscil', 'teach', 'list', sys.argv[1]]\n"
         "try: cli.main()\nexcept SystemExit: print('torch' in sys.modules)"
     )
     done = subprocess.run(

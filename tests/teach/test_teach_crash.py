@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 from teach_samples import NOVEL, characters, noise
 
-import fscil.teach.store
 from fscil.teach import Learner
+from fscil.teach.project.transaction import Transaction
 
 KILLS = int(os.environ.get("FSCIL_KILLS", "20"))
 IMAGES = 3
@@ -54,7 +54,7 @@ def check_whole(path: Path) -> set[str]:
             for image in learner.images(info.name):
                 assert learner.image_bytes(image.id) is not None
         if classes:
-            assert len(learner.state().knowledge.memories) == len(classes)
+            assert len(learner.snapshot().knowledge.memories) == len(classes)
     with sqlite3.connect(path / "project.sqlite") as database:
         assert database.execute("PRAGMA integrity_check").fetchone() == ("ok",)
         assert not database.execute("PRAGMA foreign_key_check").fetchall()
@@ -86,11 +86,11 @@ def test_kill_9_while_teaching(tmp_path: Path) -> None:
         acknowledged |= set(read_all(pipe).split())
         found = check_whole(path)
         assert acknowledged <= found
-        assert len(found - acknowledged) <= round_ + 1  # at most one change per kill was done and not yet told
+        assert len(found - acknowledged) <= round_ + 1  # at most one change per kill was done and not yet acknowledged
     assert len(acknowledged) > KILLS / 2
 
 
-STEPS = ["os.fsync", "os.replace", "os.chmod", "execute"]
+STEPS = ["os.fsync", "os.replace", "os.open", "execute"]
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -103,7 +103,7 @@ def test_death_before_each_step_of_a_change(tmp_path: Path, step: str, monkeypat
 
         def teach(pipe: int, deadline: int = deadline) -> None:
             learner = Learner.open(path)
-            assert learner.state()
+            assert learner.snapshot()
             die_at(deadline, step)
             learner.learn(f"change {deadline}", noise(IMAGES, seed=deadline))
             os.write(pipe, b"done")
@@ -137,8 +137,7 @@ def die_at(deadline: int, step: str) -> None:
         return wrapper
 
     if step == "execute":
-        transaction = fscil.teach.store.Transaction
-        transaction.run = counted(transaction.run)
+        Transaction.run = counted(Transaction.run)
     else:
         name = step.removeprefix("os.")
         setattr(os, name, counted(getattr(os, name)))
@@ -177,17 +176,17 @@ def test_two_processes_read_while_one_writes(tmp_path: Path) -> None:
             before, looks = 0, 0
             while before < 30:
                 generation = learner.generation
-                state = learner.state()
-                assert state.generation >= generation >= before
-                assert all(len(memory.ids) == IMAGES for memory in state.knowledge.memories)
+                snapshot = learner.snapshot()
+                assert snapshot.generation >= generation >= before
+                assert all(len(memory.ids) == IMAGES for memory in snapshot.knowledge.memories)
                 before, looks = generation, looks + 1
             os.write(pipe, str(looks).encode())
 
     processes = [child(work) for work in (teach, look, look)]
-    told = [read_all(pipe) for _, pipe in processes]
+    said = [read_all(pipe) for _, pipe in processes]
     assert all(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0 for process, _ in processes)
-    assert told[0] == "done"
-    assert min(int(count) for count in told[1:]) > 10
+    assert said[0] == "done"
+    assert min(int(count) for count in said[1:]) > 10
     assert len(check_whole(path)) == 20
 
 

@@ -15,7 +15,7 @@ from fscil.core.errors import InputError
 from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics import summary
 from fscil.teach import Diagnosis, Finding, Learner
-from fscil.teach.expectation import wilson
+from fscil.teach.learning.expectation import wilson
 
 
 def kinds(diagnosis: Diagnosis) -> dict[str, list[Finding]]:
@@ -55,8 +55,8 @@ def test_leave_one_out_accuracy_is_counted(learner: Learner) -> None:
         for image, info in zip(characters(character, 3), learner.images(character), strict=True):
             learner.remove_image(info.id)
             vector = learner.encoder.vectors(learner.encoder.features([image]))
-            scores = learner.state().knowledge.scores(vector)[0]
-            right += learner.state().knowledge.names[scores.argmax()] == character and scores.max() > level
+            scores = learner.snapshot().knowledge.scores(vector)[0]
+            right += learner.snapshot().knowledge.names[scores.argmax()] == character and scores.max() > level
             learner.undo()
     assert diagnosis.expected_accuracy == pytest.approx(100 * right / 9)
 

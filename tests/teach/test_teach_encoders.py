@@ -13,12 +13,16 @@ import torch
 from safetensors.torch import save_file
 from teach_samples import NOVEL, characters, noise
 
+import fscil
 from fscil.core import config as configs
 from fscil.core.errors import InputError
 from fscil.data import load_benchmark
 from fscil.teach import Learner, encoders
-from fscil.teach.encoders import TorchEncoder
-from fscil.teach.statistics import SHRINKAGE_OF, base_images, from_base
+from fscil.teach.encoders import package
+from fscil.teach.encoders.loading import find
+from fscil.teach.encoders.statistics import SHRINKAGE_OF, base_images, from_base
+from fscil.teach.encoders.torch_encoder import TorchEncoder
+from fscil.teach.learning.encoder import Reference
 from fscil.training.checkpoint import load_classifier
 from fscil.training.loop import train_base
 
@@ -43,13 +47,13 @@ def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_glyphs_comes_with_the_package() -> None:
-    assert "glyphs" in encoders.stored()
-    assert encoders.package_folder().is_relative_to(Path(encoders.__file__).parents[1])
+    assert "glyphs" in package.stored()
+    assert package.FOLDER.is_relative_to(Path(fscil.__file__).parent)
     root = Path(__file__).parents[2]
-    assert (root / "checkpoints" / "glyphs.safetensors").samefile(encoders.package_folder() / "glyphs.safetensors")
+    assert (root / "checkpoints" / "glyphs.safetensors").samefile(package.FOLDER / "glyphs.safetensors")
 
 
-@pytest.mark.parametrize("name", encoders.stored())
+@pytest.mark.parametrize("name", package.stored())
 def test_every_stored_network_can_be_taught(name: str, tmp_path: Path) -> None:
     with Learner.create(tmp_path / "p", encoder=name, keep_images=False) as learner:
         assert learner.note == ""  # its statistics are there
@@ -59,15 +63,15 @@ def test_every_stored_network_can_be_taught(name: str, tmp_path: Path) -> None:
 
 
 def test_the_reference_is_the_hash_of_the_weights(taught: Learner) -> None:
-    content = (encoders.package_folder() / "glyphs.safetensors").read_bytes()
+    content = (package.FOLDER / "glyphs.safetensors").read_bytes()
     reference = taught.encoder.reference
     assert reference.sha256 == hashlib.sha256(content).hexdigest()
-    assert encoders.Reference.from_json(reference.to_json()) == reference
+    assert Reference.from_json(reference.to_json()) == reference
     assert (reference.blocks, reference.dim, reference.image_size) == ((3, 4, 5), 64, 32)
 
 
 def test_features_are_the_networks_own(taught: Learner) -> None:
-    backbone = load_classifier(encoders.package_folder() / "glyphs.safetensors").backbone
+    backbone = load_classifier(package.FOLDER / "glyphs.safetensors").backbone
     images = np.stack(characters(NOVEL[0]))
     final, layers = backbone.forward_layers(torch.from_numpy(images), (3, 4, 5))
     features = taught.encoder.features(list(images))
@@ -107,7 +111,7 @@ def test_a_checkpoint_whose_data_is_gone(trained: Path, tmp_path: Path, monkeypa
     def gone(*_: object) -> None:
         raise InputError("gone")
 
-    monkeypatch.setattr("fscil.teach.statistics.load_benchmark", gone)
+    monkeypatch.setattr("fscil.teach.encoders.statistics.load_benchmark", gone)
     with Learner.create(tmp_path / "p", encoder=str(trained)) as learner:
         assert "without the YourSelf rectifier" in learner.note
         learner.learn("a", noise(3, 1))
@@ -142,7 +146,7 @@ def test_timm_features_are_timms(weights: Path) -> None:
     x = (x - torch.tensor(settings["mean"])[:, None, None]) / torch.tensor(settings["std"])[:, None, None]
     with torch.no_grad():
         expected = model(x[None]).numpy()
-    _, encoder = encoders.find(f"timm:{name}@{weights / name}.safetensors", None)
+    encoder = find(f"timm:{name}@{weights / name}.safetensors", None)
     assert np.allclose(encoder.features([image])[:, 0], expected, atol=1e-4)
 
 
@@ -178,20 +182,20 @@ def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
     for name in (f"timm:resnet10t@{file}", str(file)):
         with pytest.raises(InputError, match=r"safetensors file|readable checkpoint"):
             Learner.create(tmp_path / "p", encoder=name)
-    source = "".join(path.read_text() for path in Path(encoders.__file__).parent.glob("*.py"))
+    source = "".join(path.read_text() for path in Path(encoders.__file__).parents[1].rglob("*.py"))
     assert "torch.load" not in source
     assert "pickle.load" not in source
 
 
 @pytest.mark.slow
 def test_the_shipped_statistics_are_those_of_the_base_classes() -> None:
-    checkpoint = load_classifier(encoders.package_folder() / "glyphs.safetensors")
+    checkpoint = load_classifier(package.FOLDER / "glyphs.safetensors")
     try:
         images, labels = base_images(checkpoint)
     except InputError:
         pytest.skip("this matplotlib carries other fonts than the stored network was trained on")
     again = from_base(checkpoint, images, labels, (3, 4, 5), SHRINKAGE_OF["glyphs"])
-    _, shipped = encoders.find("glyphs", None)
+    shipped = find("glyphs", None)
     assert isinstance(shipped, TorchEncoder)
     features = torch.from_numpy(shipped.features(characters(NOVEL[0])))
     similarity = (again(features) * shipped.embedding(features)).sum(1)

@@ -11,10 +11,10 @@ from scipy.special import softmax
 from sklearn.neighbors import NearestCentroid
 from sklearn.preprocessing import normalize
 
-from fscil.teach import calibration
-from fscil.teach.calibration import Calibration
-from fscil.teach.embedding import Embedding, fit
-from fscil.teach.knowledge import ClassMemory, Knowledge, Space, rejoin
+from fscil.teach.encoders.embedding import Embedding, fit
+from fscil.teach.learning import calibration
+from fscil.teach.learning.calibration import Calibration
+from fscil.teach.learning.knowledge import ClassMemory, Knowledge, Space, rejoin
 
 PLAIN = Space(((8, 1.0),), 0.7)
 GROUPED = Space(((5, 0.6), (3, 0.4)), 0.7)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from fscil.core.errors import InputError
-from fscil.teach.limits import class_name
+from fscil.teach.project.limits import class_name
 
 
 @pytest.mark.parametrize(

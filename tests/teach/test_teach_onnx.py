@@ -17,7 +17,8 @@ from teach_samples import NOVEL, characters, encoded
 
 from fscil.core.errors import InputError
 from fscil.teach import ExportReport, Learner, import_onnx
-from fscil.teach import onnx as exporting
+from fscil.teach.onnx import export as exporting
+from fscil.teach.onnx import graph
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "onnx_predict.py"
 DOCS = EXAMPLE.parents[1] / "docs" / "teach.md"
@@ -67,7 +68,7 @@ def test_what_the_model_says_of_itself(taught: Learner, exported: tuple[Path, Ex
     said = session.get_modelmeta().custom_metadata_map
     assert json.loads(said["classes"]) == [*NOVEL[:8], "unknown"]
     assert float(said["threshold"]) == taught.threshold()
-    assert float(said["temperature"]) == taught.state().calibration.temperature
+    assert float(said["temperature"]) == taught.snapshot().calibration.temperature
     (images,) = session.get_inputs()
     assert (images.name, images.type, images.shape[3]) == ("images", "tensor(uint8)", 3)
 
@@ -135,16 +136,14 @@ def test_the_script_without_this_package(exported: tuple[Path, ExportReport], ta
 def test_a_model_that_disagrees_is_not_left_behind(
     taught: Learner, exported: tuple[Path, ExportReport], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fscil.teach import onnx_graph
-
-    right = onnx_graph.set_knowledge
+    right = graph.set_knowledge
     taught_model = onnx.load(exported[0])
 
     def wrong(model: object, weights: np.ndarray, *rest: object) -> None:
         right(model, weights[::-1], *rest)
 
-    monkeypatch.setattr(exporting, "_model", lambda _: taught_model)
-    monkeypatch.setattr(onnx_graph, "set_knowledge", wrong)
+    monkeypatch.setattr(exporting, "_without_classes", lambda *_: taught_model)
+    monkeypatch.setattr(graph, "set_knowledge", wrong)
     with pytest.raises(InputError, match="disagrees with the project"):
         taught.export(tmp_path / "wrong.onnx")
     assert not (tmp_path / "wrong.onnx").exists()

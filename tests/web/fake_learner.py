@@ -5,31 +5,28 @@ from __future__ import annotations
 import hashlib
 import io
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from fscil.core.errors import InputError
+from fscil.teach import (
+    Change,
+    ClassInfo,
+    Diagnosis,
+    ExportReport,
+    Guess,
+    ImageInfo,
+    Learned,
+    MapPoint,
+    Neighbour,
+    Prediction,
+    Rival,
+    Skipped,
+)
 
-
-@dataclass(frozen=True)
-class Record:
-    """Any of the learner's dataclasses: what the web side reads are attributes."""
-
-    values: dict[str, Any] = field(default_factory=dict)
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return self.values[name]
-        except KeyError:
-            raise AttributeError(name) from None
-
-
-def record(**values: Any) -> Record:
-    return Record(values)
+WHEN = "2026-01-01T00:00:00"
 
 
 class FakeLearner:
@@ -51,13 +48,11 @@ class FakeLearner:
             raise InputError(f"There is no class '{name}'.")
         return self.known[name]
 
-    def classes(self) -> list[Record]:
-        return [
-            record(name=name, images=len(images), created="2026-01-01T00:00:00") for name, images in self.known.items()
-        ]
+    def classes(self) -> list[ClassInfo]:
+        return [ClassInfo(name, len(images), WHEN) for name, images in self.known.items()]
 
-    def images(self, name: str) -> list[Record]:
-        return [record(id=id, file="", class_name=name, added="2026-01-01T00:00:00") for id in self._need(name)]
+    def images(self, name: str) -> list[ImageInfo]:
+        return [ImageInfo(id, "", name, WHEN) for id in self._need(name)]
 
     def image_bytes(self, image_id: str) -> tuple[bytes, str] | None:
         for images in self.known.values():
@@ -65,43 +60,38 @@ class FakeLearner:
                 return images[image_id], "image/png"
         raise InputError("There is no such image.")
 
-    def learn(self, name: str, images: list[bytes]) -> Record:
+    def learn(self, name: str, images: list[bytes]) -> Learned:
         time.sleep(self.seconds)
         good = [content for content in images if brightness(content) is not None]
-        skipped = [record(file=f"image {i}", reason="not an image") for i in range(len(images) - len(good))]
+        skipped = [Skipped(f"image {i}", "not an image") for i in range(len(images) - len(good))]
         if not good:
-            return record(name=name, added=0, skipped=skipped, seconds=0.1, rivals=[])
+            return Learned(name, 0, skipped, 0.1, [])
         self._change(f"learned {name}")
         self.known.setdefault(name, {}).update({hashlib.sha256(content).hexdigest(): content for content in good})
-        rivals = [record(name=other, similarity=0.5) for other in self.known if other != name]
-        return record(name=name, added=len(good), skipped=skipped, seconds=0.1, rivals=rivals)
+        rivals = [Rival(other, 0.5) for other in self.known if other != name]
+        return Learned(name, len(good), skipped, 0.1, rivals)
 
-    def predict(self, images: list[bytes], top: int = 5) -> list[Record]:
+    def predict(self, images: list[bytes], top: int = 5) -> list[Prediction]:
         return [self._predict(content, top) for content in images]
 
-    def _predict(self, content: bytes, top: int) -> Record:
+    def _predict(self, content: bytes, top: int) -> Prediction:
         level = brightness(content)
         if level is None:
-            return record(file="", label="", confidence=0.0, top=[], error="This is not an image.")
+            return Prediction("", "", 0.0, [], "This is not an image.")
         means = {name: np.mean([brightness(each) for each in images.values()]) for name, images in self.known.items()}
         guesses = sorted(
-            (record(label=name, confidence=float(1 - abs(level - mean))) for name, mean in means.items()),
+            (Guess(name, float(1 - abs(level - mean))) for name, mean in means.items()),
             key=lambda guess: -guess.confidence,
         )
         sure = bool(guesses) and guesses[0].confidence > 0.9
-        return record(
-            file="",
-            label=guesses[0].label if sure else "unknown",
-            confidence=guesses[0].confidence if guesses else 0.0,
-            top=guesses[:top],
-            error="",
-        )
+        confidence = guesses[0].confidence if guesses else 0.0
+        return Prediction("", guesses[0].label if sure else "unknown", confidence, guesses[:top], "")
 
-    def explain(self, image: bytes, count: int = 4) -> list[Record]:
+    def explain(self, image: bytes, count: int = 4) -> list[Neighbour]:
         if brightness(image) is None:
             raise InputError("This is not an image.")
         everything = [(id, name) for name, images in self.known.items() for id in images]
-        return [record(image_id=id, class_name=name, similarity=0.5) for id, name in everything[:count]]
+        return [Neighbour(id, name, 0.5) for id, name in everything[:count]]
 
     def threshold(self) -> float:
         return 0.9
@@ -134,32 +124,20 @@ class FakeLearner:
         self.generation += 1
         return what
 
-    def history(self) -> list[Record]:
+    def history(self) -> list[Change]:
+        return [Change(i, WHEN, what, undone=False) for i, (what, _) in enumerate(self.changes)]
+
+    def map(self) -> list[MapPoint]:
         return [
-            record(number=i, when="2026-01-01T00:00:00", what=what, undone=False)
-            for i, (what, _) in enumerate(self.changes)
+            MapPoint(id, name, float(i), 0.0) for i, (name, images) in enumerate(self.known.items()) for id in images
         ]
 
-    def map(self) -> list[Record]:
-        return [
-            record(image_id=id, class_name=name, x=float(i), y=0.0)
-            for i, (name, images) in enumerate(self.known.items())
-            for id in images
-        ]
+    def doctor(self) -> Diagnosis:
+        return Diagnosis([], len(self.known), 0, None, None, None, None, [], self.threshold())
 
-    def doctor(self) -> Record:
-        return record(
-            findings=[],
-            expected_accuracy=None,
-            expected_low=None,
-            expected_high=None,
-            called_unknown=None,
-            learning_curve=[],
-        )
-
-    def export(self, path: Path) -> Record:
+    def export(self, path: Path) -> ExportReport:
         path.write_bytes(b"onnx")
-        return record()
+        return ExportReport(str(path), 4, len(self.known), 0, 0.0, 0.0)
 
 
 def brightness(content: bytes) -> float | None:

@@ -1,4 +1,4 @@
-"""Clients of the web application for tests: in the same process, with the fake learner unless told otherwise."""
+"""Clients of the web application for tests: in the same process, with the fake learner unless another is given."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def add(
     ] = None,
 ) -> None:
     """Learn a class from a few images; new ones join a class that is known."""
-    from fscil.teach import files
+    from fscil.teach.project import files
 
     if folder is not None:
         if name is not None:
@@ -172,7 +172,7 @@ def predict(
     as_csv: Annotated[bool, typer.Option("--csv", help="Print a table for spreadsheets on stdout.")] = False,
 ) -> None:
     """Say what images show: the class, how sure it is, or 'unknown' when nothing fits."""
-    from fscil.teach import files
+    from fscil.teach.project import files
 
     if as_json and as_csv:
         raise InputError("Choose one of --json and --csv.")
@@ -203,7 +203,7 @@ def doctor(
     as_json: JsonOption = False,
 ) -> None:
     """Examine the images: too few, contradictory, doubled, confusable; what accuracy to expect; what to do."""
-    from fscil.teach.wording import diagnosis_text
+    from fscil.teach.learning.prose import diagnosis_text
 
     with _open(project, readonly=True) as learner:
         diagnosis = learner.doctor(test, base)

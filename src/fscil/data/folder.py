@@ -7,20 +7,16 @@ from __future__ import annotations
 
 import os
 import re
-import warnings
 import zlib
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, ImageOps
 
 from fscil.core.config import DataConfig
 from fscil.core.errors import InputError
 from fscil.data.dataset import Dataset, ImageSet, split_rows
+from fscil.data.images import SUFFIXES, ImageError, open_image, square
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
-# Only these decoders may look at a file, whatever its suffix says: some of Pillow's others start programs.
-FORMATS = ("PNG", "JPEG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 MAX_PIXELS = 178_000_000  # more is taken for a decompression bomb, as by Pillow itself
 
 Files = dict[str, list[Path]]  # class name -> its images
@@ -124,42 +120,9 @@ def _decode(files: Files, names: tuple[str, ...], size: int) -> ImageSet:
 
 
 def decode(path: Path, size: int) -> np.ndarray:
-    """One image file as (size, size, 3) uint8: upright, on white, short side to `size`, centre crop."""
+    """One image file as (size, size, 3) uint8."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Pillow warns of large images and odd metadata, which are dealt with here
-            with Image.open(path, formats=FORMATS) as image:
-                if image.width * image.height > MAX_PIXELS:
-                    raise Image.DecompressionBombError
-                image.draft(None, (4 * size, 4 * size))  # a large JPEG is decoded at a fraction of its size
-                upright = to_rgb(ImageOps.exif_transpose(image))
-                return np.asarray(ImageOps.fit(upright, (size, size), Image.Resampling.BICUBIC))
-    except Image.DecompressionBombError:
-        raise InputError(
-            f"{path} has more than {MAX_PIXELS // 1_000_000} million pixels; scale it down or remove it."
-        ) from None
-    except PermissionError:
-        raise InputError(f"No permission to read {path}; change its permissions or remove it.") from None
-    except Exception as error:  # decoders raise nearly anything on damaged bytes
-        reason = "no known image format" if isinstance(error, Image.UnidentifiedImageError) else str(error)
-        raise InputError(f"{path} is damaged or no image ({reason}); replace or remove it.") from None
-
-
-def to_rgb(image: Image.Image) -> Image.Image:
-    """Any mode to RGB, transparent parts on white."""
-    if image.mode.startswith("I"):
-        return _from_integers(image)
-    if image.mode == "F":
-        raise ValueError("its pixels are floating-point numbers, save it with 8 bits")
-    if "transparency" in image.info or image.mode in ("RGBA", "LA", "PA", "RGBa", "La"):
-        image = image.convert("RGBA")
-        return Image.alpha_composite(Image.new("RGBA", image.size, "white"), image).convert("RGB")
-    return image.convert("RGB")
-
-
-def _from_integers(image: Image.Image) -> Image.Image:
-    """16-bit grey, which Pillow would cut off at 255 instead of scaling it."""
-    values = np.asarray(image).astype(np.int64)
-    if values.min() < 0 or values.max() > 65535:
-        raise ValueError("its pixels have more than 16 bits, save it with 8 bits")
-    return Image.fromarray(((values + 128) // 257).astype(np.uint8)).convert("RGB")
+        with open_image(path, MAX_PIXELS) as image:
+            return square(image, size)
+    except ImageError as error:
+        raise InputError(f"{path} is not a usable image ({error}); replace or remove it.") from None

@@ -5,6 +5,9 @@ from fscil.teach import Learner
 learner = Learner.create("my-project")
 learner.learn("cat", ["cat1.jpg", "cat2.jpg"])
 print(learner.predict(["new.jpg"])[0].label)
+
+project (on disk) -> learning (what is known) -> encoders (the networks) -> onnx -> learner, estimator: each room
+imports only from those before it.
 """
 
 from __future__ import annotations
@@ -12,8 +15,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from fscil.teach.learner import Learner
-from fscil.teach.records import (
+from fscil.teach.learner import Learner, import_onnx
+from fscil.teach.project.records import (
     Change,
     ClassInfo,
     Diagnosis,
@@ -30,8 +33,7 @@ from fscil.teach.records import (
 )
 
 if TYPE_CHECKING:
-    from fscil.teach.onnx import import_onnx
-    from fscil.teach.sklearn import FSCILClassifier
+    from fscil.teach.estimator import FSCILClassifier
 
 __all__ = [
     "Change",
@@ -52,11 +54,8 @@ __all__ = [
     "import_onnx",
 ]
 
-# Loaded on first use: they import torch, onnx and scikit-learn.
-_LATER = {"FSCILClassifier": "fscil.teach.sklearn", "import_onnx": "fscil.teach.onnx"}
-
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        return getattr(importlib.import_module(_LATER[name]), name)
+    if name == "FSCILClassifier":  # imports torch and scikit-learn, so on first use
+        return importlib.import_module("fscil.teach.estimator").FSCILClassifier
     raise AttributeError(f"module 'fscil.teach' has no attribute '{name}'")

@@ -8,16 +8,18 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fscil.core.errors import InputError
-from fscil.teach import changes, encoders, pictures
-from fscil.teach.limits import MAX_IMAGES_AT_ONCE, class_name
-from fscil.teach.pictures import Picture, Refused, Source
-from fscil.teach.projection import principal_axes
-from fscil.teach.records import (
+from fscil.teach.encoders import loading
+from fscil.teach.learning.encoder import Encoder, Reference
+from fscil.teach.learning.knowledge import principal_axes
+from fscil.teach.learning.snapshot import Snapshot, load_snapshot
+from fscil.teach.project import changes, pictures
+from fscil.teach.project.limits import MAX_IMAGES_AT_ONCE, class_name
+from fscil.teach.project.pictures import Picture, Source
+from fscil.teach.project.records import (
     Change,
     ClassInfo,
     Diagnosis,
@@ -30,16 +32,13 @@ from fscil.teach.records import (
     Rival,
     Skipped,
 )
-from fscil.teach.state import State, load_state
-from fscil.teach.store import Store, no_such_class
-
-if TYPE_CHECKING:
-    from fscil.teach.encoders import Encoder
+from fscil.teach.project.store import Store, claim
+from fscil.teach.project.transaction import image_path, no_such_class
 
 RIVALS = 3
 SLICE = 256  # images that are decoded together
-_SEEN = np.empty(0, dtype=np.uint8)  # in place of pixels that are not needed any more
-SMALL = 128  # width of features
+_NO_PIXELS = np.empty(0, dtype=np.uint8)  # in place of pixels that are not needed any more
+SMALL = 128  # width of features, below which a network is fastest on one thread
 
 
 class Learner:
@@ -47,23 +46,22 @@ class Learner:
 
     def __init__(self, path: Path, store: Store, encoder: Encoder | None = None) -> None:
         self.path, self._store = path, store
-        self._reference = encoders.Reference.from_json(store.meta("encoder") or "{}")
+        self._reference = Reference.from_json(store.meta("encoder") or "{}")
         self.keeps_images = store.meta("keep_images") == "1"
-        self._encoder_loaded = encoder
+        self._encoder = encoder
         self._encoder_lock = threading.Lock()
         self._one_thread = False
-        self._state_lock = threading.RLock()
-        self._state: State | None = None
+        self._snapshot_lock = threading.RLock()
+        self._snapshot: Snapshot | None = None
 
     @classmethod
     def create(cls, path: str | Path, encoder: str = "glyphs", keep_images: bool = True) -> Learner:
         """A new project in an empty or absent folder."""
         path = Path(path).expanduser()
         claim(path)
-        reference, loaded = encoders.find(encoder, path / "state")
-        meta = {"encoder": reference.to_json(), "keep_images": str(int(keep_images)), "note": loaded.note}
-        store = Store.create(path, meta)
-        return cls(path, store, loaded)
+        loaded = loading.find(encoder, path / "state")
+        meta = {"encoder": loaded.reference.to_json(), "keep_images": str(int(keep_images)), "note": loaded.note}
+        return cls(path, Store.create(path, meta), loaded)
 
     @classmethod
     def open(cls, path: str | Path, readonly: bool = False) -> Learner:
@@ -71,7 +69,7 @@ class Learner:
         store = Store(path, readonly=readonly)
         try:
             learner = cls(path, store)
-            encoders.check(learner._reference, path / "state")
+            loading.check(learner._reference, path / "state")
         except BaseException:
             store.close()
             raise
@@ -136,7 +134,7 @@ class Learner:
             raise InputError(f"There is no image {image_id[:64]!r} in the project.")
         if not self.keeps_images:
             return None
-        path = self._store.image_path(*rows[0])
+        path = image_path(self.path, *rows[0])
         try:
             return path.read_bytes(), rows[0][1]
         except OSError as error:
@@ -163,8 +161,8 @@ class Learner:
         for read in self._read(given, keep=True):
             good = [item for item in read if isinstance(item, Picture)]
             parts.append(encoder.features([picture.pixels for picture in good]))
-            usable += [dataclasses.replace(picture, pixels=_SEEN) for picture in good]
-            skipped += [Skipped(item.file, item.reason) for item in read if isinstance(item, Refused)]
+            usable += [dataclasses.replace(picture, pixels=_NO_PIXELS) for picture in good]
+            skipped += [item for item in read if isinstance(item, Skipped)]
         features = np.concatenate(parts)
         added, known = changes.add_images(self._store, name, usable, features, keep=self.keeps_images)
         rivals = self._rivals(name) if added else []
@@ -192,31 +190,31 @@ class Learner:
         """One answer per image, in order. An unreadable image gives an answer with `error` set."""
         if top < 1:
             raise InputError(f"top is {top}; ask for at least one answer.")
-        state = self.state()
-        if not state.knowledge.memories:
+        snapshot = self.snapshot()
+        if not snapshot.knowledge.memories:
             raise InputError("The project knows no class yet; teach it one with `learn` or `fscil teach add`.")
         out = []
         for read in self._read(pictures.listed(images), keep=False):
             usable = [item.pixels for item in read if isinstance(item, Picture)]
-            answers = iter(state.answers(self.encoder.vectors(self.encoder.features(usable)), top))
+            answers = iter(snapshot.answers(self.encoder.see(usable), top))
             for item in read:
-                if isinstance(item, Refused):
+                if isinstance(item, Skipped):
                     out.append(Prediction(item.file, "", 0.0, [], item.reason))
                 else:
                     guesses = next(answers)
-                    out.append(Prediction(item.file, guesses[0].label, guesses[0].confidence, guesses))
+                    out.append(Prediction(item.file, guesses[0].label, guesses[0].confidence, guesses, ""))
         return out
 
     def explain(self, image: Source, count: int = 4) -> list[Neighbour]:
         """The project's images that are most like this one."""
         (item,) = pictures.read_all([image], self._reference.image_size, keep=False)
-        if isinstance(item, Refused):
+        if isinstance(item, Skipped):
             raise InputError(f"{item.file}: {item.reason}.")
-        return self.state().neighbours(self.encoder.vectors(self.encoder.features([item.pixels]))[0], count)
+        return self.snapshot().neighbours(self.encoder.see([item.pixels])[0], count)
 
     def threshold(self) -> float:
         """Similarity (-1..1) to the nearest class below which the answer is 'unknown'."""
-        return self.state().calibration.level
+        return self.snapshot().calibration.level
 
     def set_threshold(self, value: float | None) -> None:
         """None: estimated from the project's own images."""
@@ -226,17 +224,13 @@ class Learner:
 
     def map(self) -> list[MapPoint]:
         """Two coordinates per image. With an encoder that knows its base classes the axes are theirs and stay."""
-        knowledge = self.state().knowledge
-        if not knowledge.memories:
-            return []
-        axes = self.encoder.axes
-        if not axes.size:
-            axes = principal_axes(knowledge.prototypes)
-        points = []
-        for memory in knowledge.memories:
-            for image_id, (x, y) in zip(memory.ids, memory.vectors @ axes.T, strict=True):
-                points.append(MapPoint(image_id, memory.name, float(x), float(y)))
-        return points
+        knowledge = self.snapshot().knowledge
+        axes = self.encoder.axes if self.encoder.axes.size else principal_axes(knowledge.prototypes)
+        return [
+            MapPoint(image_id, memory.name, float(x), float(y))
+            for memory in knowledge.memories
+            for image_id, (x, y) in zip(memory.ids, memory.vectors @ axes.T, strict=True)
+        ]
 
     def doctor(self, test_folder: str | Path | None = None, base: int | None = None) -> Diagnosis:
         """What is good and bad about the project's images, and what to do.
@@ -244,15 +238,25 @@ class Learner:
         `test_folder` holds a folder of images per class; `base`: how many classes, of those taught first, count as base
         classes there (None: half of them).
         """
-        from fscil.teach.doctor import diagnose
+        from fscil.teach.learning.doctor import diagnose
+        from fscil.teach.learning.examination import examine
 
-        return diagnose(self, test_folder, base)
+        snapshot = self.snapshot()
+        test = (
+            examine(snapshot, self.encoder, Path(test_folder).expanduser(), base) if test_folder is not None else None
+        )
+        # An image that another process removes meanwhile has its id for a name.
+        files = {image_id: image_id[:12] for memory in snapshot.knowledge.memories for image_id in memory.ids}
+        files |= dict(self._store.all("SELECT sha256, file FROM images WHERE removed_by IS NULL"))
+        return diagnose(snapshot, files, test)
 
     def export(self, path: str | Path) -> ExportReport:
         """An ONNX model that answers as the project does."""
-        from fscil.teach.onnx import export
+        from fscil.teach.onnx.export import CHECKED, export
 
-        return export(self, Path(path))
+        snapshot = self.snapshot()
+        own = [self.image_bytes(image_id) for image_id in snapshot.knowledge.left_out(CHECKED).ids]
+        return export(snapshot, self.encoder, self.path / "state", [item[0] for item in own if item], Path(path))
 
     # Inside
 
@@ -260,30 +264,29 @@ class Learner:
     def encoder(self) -> Encoder:
         """Loaded when first needed: listing a project does not wait for the network."""
         with self._encoder_lock:
-            if self._encoder_loaded is None:
+            if self._encoder is None:
                 if self._one_thread:
                     import torch
 
                     torch.set_num_threads(1)
-                self._encoder_loaded = encoders.load(self._reference, self.path / "state")
-            return self._encoder_loaded
+                self._encoder = loading.load(self._reference, self.path / "state")
+            return self._encoder
 
-    def state(self) -> State:
+    def snapshot(self) -> Snapshot:
         """The knowledge of the newest generation, loading only classes that another change has touched."""
-        with self._state_lock:
-            generation = self._store.generation
-            if self._state is None or self._state.generation != generation:
-                self._state = load_state(self._store, self.encoder, self._state)
-            return self._state
+        with self._snapshot_lock:
+            if self._snapshot is None or self._snapshot.generation != self._store.generation:
+                self._snapshot = load_snapshot(self._store, self.encoder, self._snapshot)
+            return self._snapshot
 
-    def _read(self, given: list[Source], *, keep: bool) -> Iterator[list[Picture | Refused]]:
+    def _read(self, given: list[Source], *, keep: bool) -> Iterator[list[Picture | Skipped]]:
         """In slices, so that a long list of photographs is never in memory as a whole."""
         for start in range(0, len(given), SLICE):
             part = given[start : start + SLICE]
             yield pictures.read_all(part, self._reference.image_size, keep=keep, first=start)
 
     def _rivals(self, name: str) -> list[Rival]:
-        knowledge = self.state().knowledge
+        knowledge = self.snapshot().knowledge
         mine = next((memory for memory in knowledge.memories if memory.name == name), None)
         if mine is None:  # forgotten in the meantime by another process
             return []
@@ -296,19 +299,9 @@ class Learner:
             raise InputError(f"The project {self.path} is open for reading only; open it with readonly=False.")
 
 
-def claim(path: Path) -> None:
-    """Make the folder of a new project."""
-    try:
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{path} is a file; choose a folder for the project.")
-        # What an interrupted `create` left behind does not count.
-        if path.is_dir() and any(not e.name.startswith(".project-") and e.name != "state" for e in path.iterdir()):
-            known = (path / "project.sqlite").exists()
-            raise InputError(
-                f"{path} is a project already; open it, or choose another folder."
-                if known
-                else f"{path} is not empty; choose an empty or new folder for the project."
-            )
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{path} cannot be made a project: {error.strerror}; choose another folder.") from None
+def import_onnx(model: str | Path, path: str | Path) -> Learner:
+    """A project in a new folder that answers as the exported one did, and can go on learning. It has no pictures."""
+    from fscil.teach.onnx.reimport import make_project
+
+    folder = Path(path).expanduser()
+    return Learner(folder, make_project(Path(model).expanduser(), folder))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -13,25 +13,23 @@ from starlette.exceptions import HTTPException
 
 import fscil
 from fscil.core.errors import InputError
+from fscil.teach import Learner
 from fscil.web.guard import Guard, Rules
 from fscil.web.pages import Page, load_pages
 from fscil.web.reading import reading_routes
-from fscil.web.session import Session
+from fscil.web.served_project import ServedProject
 from fscil.web.teaching import teaching_routes
-
-if TYPE_CHECKING:
-    from fscil.teach import Learner
 
 
 def create_app(learner: Learner, rules: Rules | None = None, *, demo: bool = False) -> FastAPI:
     """The ASGI application that serves one project. The learner stays the caller's to close."""
     rules = rules or Rules()
-    session = Session(learner, rules, demo=demo)
+    served = ServedProject(learner, rules, demo=demo)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        session.close()
+        served.close()
 
     app = FastAPI(
         title="fscil teach",
@@ -44,8 +42,8 @@ def create_app(learner: Learner, rules: Rules | None = None, *, demo: bool = Fal
     )
     pages = load_pages()
     app.add_middleware(Guard, rules=rules, door=pages["door.html"].content)
-    app.include_router(reading_routes(session), prefix="/api")
-    app.include_router(teaching_routes(session), prefix="/api")
+    app.include_router(reading_routes(served), prefix="/api")
+    app.include_router(teaching_routes(served), prefix="/api")
     _serve_pages(app, pages)
     _explain_errors(app)
     return app

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from fscil.teach import Learner
+from fscil.teach import Learner
 
 DIGITS = "0123456789"
 SHOTS = 5
@@ -16,8 +14,6 @@ SHOTS = 5
 
 def make_demo(folder: Path) -> Learner:
     """A project in an empty folder that already knows the digits."""
-    from fscil.teach import Learner
-
     learner = Learner.create(folder, encoder="glyphs")
     for digit in DIGITS:
         learner.learn(digit, printed(digit, SHOTS))

@@ -146,7 +146,7 @@ class Guard:
             if message["type"] == "http.request":
                 seen += len(message.get("body", b""))
                 over = over or seen > self.rules.max_body
-            # What reads the body is told that the client is gone, and stops.
+            # To whoever reads the body it looks as if the client were gone.
             return {"type": "http.disconnect"} if over else message
 
         async def unless_over(message: Message) -> None:

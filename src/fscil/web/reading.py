@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,10 +16,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from fscil.core.errors import InputError
-from fscil.teach.limits import MAX_NAME
+from fscil.teach import Change, Diagnosis, ImageInfo, MapPoint, Neighbour, Prediction
+from fscil.teach.project.limits import MAX_NAME
 from fscil.web import schemas
 from fscil.web.guard import MEGABYTE
-from fscil.web.session import TOP, Session
+from fscil.web.served_project import TOP, ServedProject
 from fscil.web.uploads import MAX_IMAGES, Uploads, read_images, thumbnail
 
 SHOWN = 5  # images of a class that the page shows beside its name
@@ -28,9 +30,9 @@ FAILURES: dict[int | str, dict[str, Any]] = {
 NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {"model": schemas.Failure}}
 
 
-def reading_routes(session: Session) -> APIRouter:
+def reading_routes(served: ServedProject) -> APIRouter:
     router = APIRouter(responses=FAILURES)
-    learner = session.learner
+    learner = served.learner
 
     @router.get("/state")
     def state() -> schemas.State:
@@ -43,63 +45,56 @@ def reading_routes(session: Session) -> APIRouter:
             project=learner.path.name,
             encoder=learner.encoder_name,
             keeps_images=learner.keeps_images,
-            demo=session.demo,
+            demo=served.demo,
             classes=len(classes),
             images=sum(each.images for each in classes),
             threshold=learner.threshold(),
             undo=pending[-1] if pending else None,
-            limits=schemas.Limits(images=MAX_IMAGES, megabytes=session.rules.max_body // MEGABYTE, name=MAX_NAME),
+            limits=schemas.Limits(images=MAX_IMAGES, megabytes=served.rules.max_body // MEGABYTE, name=MAX_NAME),
         )
 
     @router.get("/classes")
     def classes() -> list[schemas.ClassSummary]:
         """All classes in the order they were learned."""
         return [
-            schemas.ClassSummary(
-                name=each.name,
-                images=each.images,
-                created=each.created,
-                shown=[image.id for image in learner.images(each.name)[:SHOWN]],
-            )
+            schemas.ClassSummary(**asdict(each), shown=[image.id for image in learner.images(each.name)[:SHOWN]])
             for each in learner.classes()
         ]
 
-    @router.get("/images")
-    def images(name: Annotated[str, Query(min_length=1, max_length=MAX_NAME)]) -> list[schemas.ImageEntry]:
+    @router.get("/images", response_model=list[schemas.ImageEntry])
+    def images(name: Annotated[str, Query(min_length=1, max_length=MAX_NAME)]) -> list[ImageInfo]:
         """The images of one class."""
-        return [schemas.ImageEntry.model_validate(image) for image in learner.images(name)]
+        return learner.images(name)
 
     @router.post("/predict")
-    async def predict(images: Uploads, top: Annotated[int, Form(ge=1, le=TOP)] = 5) -> list[schemas.Verdict]:
+    async def predict(images: Uploads, top: Annotated[int, Form(ge=1, le=TOP)] = 5) -> list[Prediction]:
         """Name what is in each image, or say 'unknown'."""
-        answers = await session.batcher.predict(await read_images(images))
-        verdicts = [schemas.Verdict.model_validate(answer) for answer in answers]
-        for verdict, file in zip(verdicts, images, strict=True):
-            verdict.file = file.filename or ""
-            verdict.top = verdict.top[:top]
-        return verdicts
+        answers = await served.batcher.predict(await read_images(images))
+        return [
+            replace(answer, file=file.filename or "", top=answer.top[:top])
+            for answer, file in zip(answers, images, strict=True)
+        ]
 
     @router.post("/explain")
-    async def explain(image: UploadFile, count: Annotated[int, Form(ge=1, le=12)] = 4) -> list[schemas.Neighbour]:
+    async def explain(image: UploadFile, count: Annotated[int, Form(ge=1, le=12)] = 4) -> list[Neighbour]:
         """The training images most like an image."""
         [content] = await read_images([image])
-        found = await run_in_threadpool(learner.explain, content, count)
-        return [schemas.Neighbour.model_validate(each) for each in found]
+        return await run_in_threadpool(learner.explain, content, count)
 
     @router.get("/map")
-    async def feature_map() -> list[schemas.MapPoint]:
+    async def feature_map() -> list[MapPoint]:
         """All training images as points of the plane."""
-        return [schemas.MapPoint.model_validate(point) for point in await session.once("map", learner.map)]
+        return await served.once("map", learner.map)
 
-    @router.get("/doctor")
-    async def doctor() -> schemas.Diagnosis:
+    @router.get("/doctor", response_model=schemas.Checkup)
+    async def doctor() -> Diagnosis:
         """What may be wrong with the images, and what to do about it."""
-        return schemas.Diagnosis.model_validate(await session.once("doctor", learner.doctor))
+        return await served.once("doctor", learner.doctor)
 
     @router.get("/history")
-    def history() -> list[schemas.Change]:
+    def history() -> list[Change]:
         """Every change, oldest first."""
-        return [schemas.Change.model_validate(change) for change in learner.history()]
+        return learner.history()
 
     @router.get(
         "/image/{image_id}",
@@ -125,7 +120,7 @@ def reading_routes(session: Session) -> APIRouter:
         folder = tempfile.TemporaryDirectory(prefix="fscil-export-")
         target = Path(folder.name) / "model.onnx"
         try:
-            async with session.exporting:
+            async with served.exporting:
                 await run_in_threadpool(learner.export, target)
         except BaseException:
             folder.cleanup()

@@ -8,30 +8,30 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form
 
 from fscil.core.errors import InputError
-from fscil.teach.limits import MAX_NAME
+from fscil.teach import Learned
+from fscil.teach.project.limits import MAX_NAME
 from fscil.web import schemas
 from fscil.web.reading import FAILURES
-from fscil.web.session import Session
+from fscil.web.served_project import ServedProject
 from fscil.web.uploads import Uploads, read_images
 
 
-def teaching_routes(session: Session) -> APIRouter:
+def teaching_routes(served: ServedProject) -> APIRouter:
     router = APIRouter(responses=FAILURES)
-    learner = session.learner
+    learner = served.learner
 
     async def done(message: str, change: Callable[..., Any], *arguments: Any) -> schemas.Done:
-        await session.write(change, *arguments)
-        return schemas.Done(message=message, generation=await session.generation())
+        await served.write(change, *arguments)
+        return schemas.Done(message=message, generation=await served.generation())
 
     @router.post("/learn")
-    async def learn(name: Annotated[str, Form(min_length=1, max_length=MAX_NAME)], images: Uploads) -> schemas.Lesson:
+    async def learn(name: Annotated[str, Form(min_length=1, max_length=MAX_NAME)], images: Uploads) -> Learned:
         """Learn a new class from a few images, or give an old one more."""
-        lesson = schemas.Lesson.model_validate(await session.write(learner.learn, name, await read_images(images)))
-        if not lesson.added:
-            raise InputError(
-                f"Nothing was learned: {lesson.skipped[0].reason if lesson.skipped else 'no images came'}."
-            )
-        return lesson
+        learned = await served.write(learner.learn, name, await read_images(images))
+        if not learned.added:
+            reason = learned.skipped[0].reason if learned.skipped else "no images came"
+            raise InputError(f"Nothing was learned: {reason}.")
+        return learned
 
     @router.post("/rename")
     async def rename(question: schemas.Rename) -> schemas.Done:
@@ -51,8 +51,8 @@ def teaching_routes(session: Session) -> APIRouter:
     @router.post("/undo")
     async def undo() -> schemas.Done:
         """Take the last change back."""
-        what = await session.write(learner.undo)
-        return schemas.Done(message=f"Undone: {what}.", generation=await session.generation())
+        what = await served.write(learner.undo)
+        return schemas.Done(message=f"Undone: {what}.", generation=await served.generation())
 
     @router.post("/threshold")
     async def threshold(question: schemas.Threshold) -> schemas.Done:

@@ -6,12 +6,12 @@ import io
 from typing import Annotated
 
 from fastapi import File, UploadFile
-from PIL import Image, ImageOps
+from PIL import Image
 
 from fscil.core.errors import InputError
-from fscil.data.folder import to_rgb
-from fscil.teach.limits import MAX_FILE_BYTES
-from fscil.teach.pictures import PictureError, open_checked
+from fscil.data.images import ImageError, upright
+from fscil.teach.project.limits import MAX_FILE_BYTES
+from fscil.teach.project.pictures import open_checked
 from fscil.web.guard import MEGABYTE
 
 MAX_IMAGES = 64  # in one request
@@ -32,11 +32,11 @@ async def read_images(files: list[UploadFile]) -> list[bytes]:
 def thumbnail(content: bytes) -> bytes | None:
     """A small PNG made anew from the pixels: nothing else a file may carry reaches the browser. None: not an image."""
     try:
-        image, _ = open_checked(content)
+        image = open_checked(content)
         image.draft("RGB", (2 * THUMBNAIL, 2 * THUMBNAIL))  # large JPEGs are read at a fraction of their size
-        small = to_rgb(ImageOps.exif_transpose(image))
+        small = upright(image)
         small.thumbnail((THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS)
-    except (PictureError, OSError, ValueError, SyntaxError, Image.DecompressionBombError):
+    except (ImageError, OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return None
     stream = io.BytesIO()
     small.save(stream, "PNG")

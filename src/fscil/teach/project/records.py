@@ -1,8 +1,16 @@
-"""What a project answers: plain values, ready for JSON through `dataclasses.asdict`."""
+"""What a project answers: plain values, ready for JSON through `dataclasses.asdict`, and the schemas of the web API.
+
+A field's metadata may hold a `description`, which the API's schema shows.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
+
+
+def _described(text: str) -> dict[str, str]:
+    return {"description": text}
 
 
 @dataclass(frozen=True)
@@ -22,6 +30,8 @@ class ImageInfo:
 
 @dataclass(frozen=True)
 class Skipped:
+    """An image that was not used."""
+
     file: str
     reason: str
 
@@ -40,7 +50,7 @@ class Learned:
     added: int
     skipped: list[Skipped]
     seconds: float
-    rivals: list[Rival]  # most similar first
+    rivals: list[Rival] = field(metadata=_described("Classes that the new one now competes with, most similar first."))
 
 
 @dataclass(frozen=True)
@@ -52,10 +62,10 @@ class Guess:
 @dataclass(frozen=True)
 class Prediction:
     file: str
-    label: str  # "unknown" when nothing fits; empty when there is an error
+    label: str = field(metadata=_described("A class, or 'unknown' when nothing fits; empty where there is an error."))
     confidence: float
     top: list[Guess]  # most probable first; "unknown" stands among them with its own probability
-    error: str = ""
+    error: str = field(metadata=_described("Why there is no answer for this image; empty where there is one."))
 
 
 @dataclass(frozen=True)
@@ -81,21 +91,24 @@ class MapPoint:
     y: float
 
 
+Severity = Literal["info", "warning", "problem"]
+
+
 @dataclass(frozen=True)
 class Finding:
     kind: str
-    severity: str  # "info", "warning" or "problem"
+    severity: Severity
     message: str
     advice: str
-    images: list[str] = field(default_factory=list)
-    classes: list[str] = field(default_factory=list)
+    images: list[str]
+    classes: list[str]
 
 
 @dataclass(frozen=True)
 class CurvePoint:
     """Accuracy to expect with that many images per class."""
 
-    images: int
+    images: int = field(metadata=_described("Images per class."))
     accuracy: float  # percent
     low: float
     high: float

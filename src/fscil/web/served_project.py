@@ -1,24 +1,22 @@
-"""One served project: what the routes share. Heavy work runs in threads, so that the event loop stays free."""
+"""The project that is served: what the routes share. Heavy work runs in threads, so that the event loop stays free."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
+from fscil.teach import Learner, Prediction
 from fscil.web.batching import Batcher
 from fscil.web.guard import Rules
-
-if TYPE_CHECKING:
-    from fscil.teach import Learner, Prediction
 
 Result = TypeVar("Result")
 TOP = 20  # guesses kept of every prediction: the most that a request may ask for
 
 
-class Session:
+class ServedProject:
     def __init__(self, learner: Learner, rules: Rules, *, demo: bool) -> None:
         self.learner, self.rules, self.demo = learner, rules, demo
         self.batcher = Batcher(self._predict)

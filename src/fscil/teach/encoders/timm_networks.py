@@ -20,8 +20,9 @@ from torch import Tensor, nn
 from fscil.backbones import Backbone, ViT
 from fscil.core.config import BackboneConfig
 from fscil.core.errors import InputError, nearest
-from fscil.teach.embedding import Embedding
-from fscil.teach.encoders import TIMM, Reference, TorchEncoder, middle_blocks
+from fscil.teach.encoders.embedding import Embedding
+from fscil.teach.encoders.torch_encoder import TorchEncoder, middle_blocks
+from fscil.teach.learning.encoder import Reference
 
 
 class PlainNetwork(Backbone):
@@ -44,13 +45,13 @@ class PlainNetwork(Backbone):
         return self(images), {}
 
 
-def load_timm(name: str) -> tuple[Reference, TorchEncoder]:
-    """`name` with its `timm:` in front."""
-    model_name, _, file = name.removeprefix(TIMM).partition("@")
+def load_timm(name: str) -> TorchEncoder:
+    """`name`: NAME or NAME@FILE, without `timm:` in front."""
+    model_name, _, file = name.partition("@")
     backbone = _build(model_name, Path(file).expanduser() if file else None).eval().requires_grad_(False)
     blocks = middle_blocks(backbone)
-    reference = Reference("timm", name, _digest(backbone), backbone.image_size, blocks, backbone.dim)
-    return reference, TorchEncoder(reference, backbone, Embedding(len(blocks), backbone.dim, whitened=False))
+    reference = Reference("timm", f"timm:{name}", _digest(backbone), backbone.image_size, blocks, backbone.dim)
+    return TorchEncoder(reference, backbone, Embedding(len(blocks), backbone.dim, whitened=False))
 
 
 def _build(name: str, file: Path | None) -> Backbone:
@@ -73,7 +74,7 @@ def _build(name: str, file: Path | None) -> Backbone:
 
 
 def _created(name: str, *, pretrained: bool) -> nn.Module:
-    # Without a network the hub tells of each of its ten tries; one sentence at the end is enough.
+    # Without a network the hub logs each of its ten tries; one sentence at the end is enough.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
         return timm.create_model(name, pretrained=pretrained, num_classes=0)
@@ -85,7 +86,7 @@ def _created(name: str, *, pretrained: bool) -> nn.Module:
 
 
 def _fill(model: nn.Module, file: Path) -> None:
-    """Weights from a safetensors file (never a pickle); a classifier in it is left aside."""
+    """Weights from a safetensors file (never a pickle); a classifier in it is not used."""
     try:
         tensors = load_file(file)
     except FileNotFoundError:

@@ -14,10 +14,12 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
 from fscil.core.errors import InputError
-from fscil.teach import calibration, encoders
-from fscil.teach.encoders import Encoder
-from fscil.teach.knowledge import ClassMemory, Knowledge
-from fscil.teach.pictures import Picture, Refused, read_all
+from fscil.teach.encoders.loading import find
+from fscil.teach.learning import calibration
+from fscil.teach.learning.encoder import Encoder
+from fscil.teach.learning.knowledge import ClassMemory, Knowledge
+from fscil.teach.project.pictures import Picture, read_all
+from fscil.teach.project.records import Skipped
 
 
 class FSCILClassifier(ClassifierMixin, BaseEstimator):
@@ -92,13 +94,13 @@ class FSCILClassifier(ClassifierMixin, BaseEstimator):
         network = self._network()
         read = read_all(list(images), network.reference.image_size, keep=False)
         for item in read:
-            if isinstance(item, Refused):
+            if isinstance(item, Skipped):
                 raise InputError(f"{item.file}: {item.reason}.")
-        return network.vectors(network.features([item.pixels for item in read if isinstance(item, Picture)]))
+        return network.see([item.pixels for item in read if isinstance(item, Picture)])
 
     def _network(self) -> Encoder:
         if getattr(self, "_loaded", ("", None))[0] != self.encoder:
-            self._loaded = (self.encoder, encoders.find(self.encoder, None)[1])
+            self._loaded = (self.encoder, find(self.encoder, None))
         return self._loaded[1]
 
     def _is_fitted(self) -> bool:

@@ -10,8 +10,8 @@ from functools import cached_property
 
 import numpy as np
 
-Groups = tuple[tuple[int, float], ...]  # (width, weight) of each part of a vector, see `fscil.teach.embedding`
-REFERENCE_IMAGES = 5  # scores are told as if every class had been taught with this many images
+Groups = tuple[tuple[int, float], ...]  # (width, weight) of each part of a vector, see `fscil.teach.encoders.embedding`
+REFERENCE_IMAGES = 5  # scores are given as if every class had been taught with this many images
 PAIRS = 20  # of one class: as many as the encoder's expectation of their similarity counts for
 
 
@@ -24,6 +24,16 @@ def rejoin(total: np.ndarray, groups: Groups) -> np.ndarray:
         out[..., start : start + width] = part * (weight**0.5 / length)
         start += width
     return out
+
+
+def principal_axes(points: np.ndarray) -> np.ndarray:
+    """The two directions (2, width) in which the points differ most, for a map; the largest entry of each positive."""
+    axes = np.zeros((2, points.shape[1]), dtype=np.float32)
+    if len(points) > 1:
+        directions = np.linalg.svd((points - points.mean(0)).astype(np.float64), full_matrices=False)[2][:2]
+        largest = np.abs(directions).argmax(1)
+        axes[: len(directions)] = directions * np.sign(directions[np.arange(len(directions)), largest])[:, None]
+    return axes
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from fscil.core.errors import InputError
-from fscil.teach.pictures import Picture
-from fscil.teach.records import Skipped
-from fscil.teach.store import UNDO_DEPTH, Store, Transaction
+from fscil.teach.project.pictures import Picture
+from fscil.teach.project.records import Skipped
+from fscil.teach.project.store import UNDO_DEPTH, Store
+from fscil.teach.project.transaction import Transaction
 
 Detail = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""Image files named on the command line or found in folders."""
+"""Files: images named on the command line or found in folders, and writing one whole."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fscil.core.errors import InputError
-
-SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".bmp", ".gif", ".webp", ".tif", ".tiff")
+from fscil.core.storage import write_atomic
+from fscil.data.images import SUFFIXES
 
 
 def expand(arguments: Iterable[str]) -> list[Path]:
@@ -23,7 +23,7 @@ def expand(arguments: Iterable[str]) -> list[Path]:
                 raise InputError(f"The folder {path} holds no images ({', '.join(s[1:] for s in SUFFIXES)}).")
             found += inside
         elif path.exists() or not glob.has_magic(str(path)):
-            found.append(path)  # a file that is not there is told of with the others
+            found.append(path)  # a missing file is reported with the other unreadable ones
         else:
             matched = sorted(glob.glob(str(path), recursive=True))
             if not matched:
@@ -44,9 +44,16 @@ def class_folders(folder: Path) -> list[Path]:
 
 
 def images_in(folder: Path, *, deep: bool = False) -> list[Path]:
-    """Images by their suffix, in order of name; hidden files and folders are left out."""
+    """Images by their suffix, in order of name, without hidden files and folders."""
     found: list[Path] = []
     for root, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if deep and not name.startswith("."))
         found += [Path(root) / n for n in sorted(names) if n.lower().endswith(SUFFIXES) and not n.startswith(".")]
     return found
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    def write(target: Path) -> None:
+        target.write_bytes(content)
+
+    write_atomic(path, write)

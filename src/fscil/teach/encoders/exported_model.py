@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from fscil.core.errors import InputError
-from fscil.teach.encoders import BATCH, Encoder, Reference
-from fscil.teach.knowledge import Space
+from fscil.teach.learning.encoder import Encoder, Reference
+from fscil.teach.learning.knowledge import Space
 
 FORMAT = "1"  # of the metadata
+BATCH = 64
 
 
 def runtime() -> Any:
@@ -49,7 +50,7 @@ def read_model(path: Path) -> tuple[bytes, Any, dict[str, str]]:
     return content, session, metadata
 
 
-class OnnxEncoder(Encoder):
+class ExportedModel(Encoder):
     """Features are the model's vectors already."""
 
     def __init__(self, reference: Reference, path: Path) -> None:

@@ -1,26 +1,23 @@
-"""The knowledge of one generation of a project, loaded from the store. Only classes that moved are loaded again."""
+"""What a project knew at one generation, loaded from the store. Only classes that changed are loaded again."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fscil.core.errors import InputError
-from fscil.teach import calibration
-from fscil.teach.calibration import Calibration
-from fscil.teach.knowledge import ClassMemory, Knowledge
-from fscil.teach.limits import UNKNOWN
-from fscil.teach.records import Guess, Neighbour
-
-if TYPE_CHECKING:
-    from fscil.teach.encoders import Encoder
-    from fscil.teach.store import Store
+from fscil.teach.learning import calibration
+from fscil.teach.learning.calibration import Calibration
+from fscil.teach.learning.encoder import Encoder
+from fscil.teach.learning.knowledge import ClassMemory, Knowledge
+from fscil.teach.project.limits import UNKNOWN
+from fscil.teach.project.records import Guess, Neighbour
+from fscil.teach.project.store import Store
 
 
-class State:
+class Snapshot:
     """Immutable but for the calibration, which is made when first asked for: teaching many classes in a row does not
     need it.
     """
@@ -46,9 +43,13 @@ class State:
         fitted = calibration.fit(knowledge, self._prior)
         return fitted if self.set_level is None else Calibration(fitted.temperature, self.set_level)
 
+    def probabilities(self, vectors: np.ndarray) -> np.ndarray:
+        """(n, classes + 1); the last column is 'unknown'."""
+        return self.calibration.probabilities(self.knowledge.scores(vectors))
+
     def answers(self, vectors: np.ndarray, top: int) -> list[list[Guess]]:
         """The most probable answers for each vector, 'unknown' among them."""
-        chances = self.calibration.probabilities(self.knowledge.scores(vectors))
+        chances = self.probabilities(vectors)
         names = [*self.knowledge.names, UNKNOWN]
         order = np.argsort(-chances, axis=1, kind="stable")[:, :top]
         return [
@@ -65,7 +66,7 @@ class State:
         return sorted(near, key=lambda neighbour: -neighbour.similarity)[:count]
 
 
-def load_state(store: Store, encoder: Encoder, old: State | None) -> State:
+def load_snapshot(store: Store, encoder: Encoder, old: Snapshot | None) -> Snapshot:
     with store.reading():  # generation, classes and images belong together
         generation, threshold = store.generation, store.meta("threshold")
         since = -1 if old is None else old.generation
@@ -87,4 +88,4 @@ def load_state(store: Store, encoder: Encoder, old: State | None) -> State:
         kept[key] = ClassMemory.make(key, name, ids, vectors[start : start + len(ids)], encoder.space)
         start += len(ids)
     knowledge = Knowledge(tuple(kept[key] for key in sorted(kept)), encoder.space)
-    return State(generation, knowledge, encoder.prior, None if threshold is None else float(threshold))
+    return Snapshot(generation, knowledge, encoder.prior, None if threshold is None else float(threshold))

@@ -8,51 +8,46 @@ accuracy after each session is that of the project without the classes that came
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fscil.core.errors import InputError
 from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics import summary
-from fscil.teach import files
-from fscil.teach.knowledge import Knowledge
-from fscil.teach.limits import class_name
-from fscil.teach.pictures import Picture, Refused, read_all
-from fscil.teach.records import ClassAccuracy, FolderResult, Skipped
-
-if TYPE_CHECKING:
-    from fscil.teach.learner import Learner
+from fscil.teach.learning.encoder import Encoder
+from fscil.teach.learning.knowledge import Knowledge
+from fscil.teach.learning.snapshot import Snapshot
+from fscil.teach.project import files
+from fscil.teach.project.limits import class_name
+from fscil.teach.project.pictures import read_all
+from fscil.teach.project.records import ClassAccuracy, FolderResult, Skipped
 
 SESSIONS = 10  # at most, of novel classes
 
 
-def examine(learner: Learner, folder: Path, base: int | None) -> FolderResult:
-    state = learner.state()
-    names = state.knowledge.names
-    vectors, labels, skipped = _read(learner, folder, names)
+def examine(snapshot: Snapshot, encoder: Encoder, folder: Path, base: int | None) -> FolderResult:
+    names = snapshot.knowledge.names
+    vectors, labels, skipped = _read(encoder, folder, names)
     known = labels >= 0
     if not known.any():
         raise InputError(
             f"{folder} has no images of the project's classes; name its folders like them: {', '.join(names[:5])} ..."
         )
-    answers = state.calibration.probabilities(state.knowledge.scores(vectors)).argmax(1)
+    answers = snapshot.probabilities(vectors).argmax(1)
     unknown = len(names)
-    classes = [
-        ClassAccuracy(name, int((answers[labels == label] == label).sum()), int((labels == label).sum()))
-        for label, name in enumerate(names)
-        if (labels == label).any()
-    ]
-    matrix, base_classes = _matrix(learner, vectors[known], labels[known], base)
+    matrix, base_classes = _matrix(snapshot, vectors[known], labels[known], base)
     measured = summary(matrix) if matrix is not None else None
-    last = matrix.values[-1] if matrix is not None else None
     return FolderResult(
         accuracy=100 * float((answers == labels)[known].mean()),
         called_unknown=100 * float((answers[known] == unknown).mean()),
         rejected=100 * float((answers[~known] == unknown).mean()) if (~known).any() else None,
-        classes=classes,
+        classes=[
+            ClassAccuracy(name, int((answers[labels == label] == label).sum()), int((labels == label).sum()))
+            for label, name in enumerate(names)
+            if (labels == label).any()
+        ],
         base_classes=base_classes,
-        base=float(last[0]) if last is not None else None,
+        base=float(matrix.values[-1, 0]) if matrix is not None else None,
         novel=_novel(matrix) if matrix is not None else None,
         gacc_grid=measured["gacc_grid"] if measured else None,
         gacc_exact=measured["gacc_exact"] if measured else None,
@@ -60,9 +55,8 @@ def examine(learner: Learner, folder: Path, base: int | None) -> FolderResult:
     )
 
 
-def _read(learner: Learner, folder: Path, names: list[str]) -> tuple[np.ndarray, np.ndarray, list[Skipped]]:
+def _read(encoder: Encoder, folder: Path, names: list[str]) -> tuple[np.ndarray, np.ndarray, list[Skipped]]:
     """Vectors of all images and the column of their class; -1 for a class that was never taught."""
-    size = learner.encoder.reference.image_size
     parts, labels, skipped = [], [], []
     column = {name: label for label, name in enumerate(names)}
     for sub in files.class_folders(folder):
@@ -70,20 +64,19 @@ def _read(learner: Learner, folder: Path, names: list[str]) -> tuple[np.ndarray,
             label = column.get(class_name(sub.name), -1)
         except InputError:  # such as a folder that is called "unknown"
             label = -1
-        for item in read_all(files.images_in(sub), size, keep=False):
-            if isinstance(item, Refused):
-                skipped.append(Skipped(item.file, item.reason))
-            elif isinstance(item, Picture):
+        for item in read_all(files.images_in(sub), encoder.reference.image_size, keep=False):
+            if isinstance(item, Skipped):
+                skipped.append(item)
+            else:
                 parts.append(item.pixels)
                 labels.append(label)
-    return learner.encoder.vectors(learner.encoder.features(parts)), np.array(labels, dtype=np.int64), skipped
+    return encoder.see(parts), np.array(labels, dtype=np.int64), skipped
 
 
 def _matrix(
-    learner: Learner, vectors: np.ndarray, labels: np.ndarray, base: int | None
+    snapshot: Snapshot, vectors: np.ndarray, labels: np.ndarray, base: int | None
 ) -> tuple[AccuracyMatrix | None, int]:
     """None where there are no two sessions to tell apart."""
-    state = learner.state()
     tested = np.unique(labels)
     count = (len(tested) + 1) // 2 if base is None else base
     if base is not None and not 1 <= base < len(tested):
@@ -92,13 +85,12 @@ def _matrix(
         return None, len(tested)
     novel = tested[count:]
     groups = [tested[:count], *np.array_split(novel, min(SESSIONS, len(novel)))]
-    rows = []
+    rows, memories = [], snapshot.knowledge.memories
     for at, group in enumerate(groups):
         # Classes without test images are learned in the session of the next one that has some.
-        learned = group[-1] + 1 if at < len(groups) - 1 else len(state.knowledge.memories)
-        part = Knowledge(state.knowledge.memories[:learned], state.knowledge.space)
-        answers = state.calibrated(part).probabilities(part.scores(vectors)).argmax(1)
-        right = answers == labels
+        learned = group[-1] + 1 if at < len(groups) - 1 else len(memories)
+        part = Knowledge(memories[:learned], snapshot.knowledge.space)
+        right = snapshot.calibrated(part).probabilities(part.scores(vectors)).argmax(1) == labels
         rows.append([100 * float(right[np.isin(labels, seen)].mean()) for seen in groups[: at + 1]])
     counts = [int(np.isin(labels, group).sum()) for group in groups]
     return AccuracyMatrix.from_lists(rows, [len(group) for group in groups], counts), count

@@ -1,7 +1,7 @@
 """Statistics of an encoder's base classes: what its checkpoint's own training images say about the spread in classes.
 
-`python -m fscil.teach.statistics glyphs` makes checkpoints/glyphs.embedding.safetensors again;
-`python -m fscil.teach.statistics cifar100 PATH` takes the data set's folder or archive.
+`python -m fscil.teach.encoders.statistics glyphs` makes checkpoints/glyphs.embedding.safetensors again;
+`python -m fscil.teach.encoders.statistics cifar100 PATH` takes the data set's folder or archive.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from fscil.backbones.extract import extract
 from fscil.core.config import DataConfig, build
 from fscil.core.errors import InputError
 from fscil.data import load_benchmark
-from fscil.teach import embedding as embeddings
-from fscil.teach.calibration import fit as fit_calibration
-from fscil.teach.embedding import Embedding
-from fscil.teach.encoders import middle_blocks, package_folder
-from fscil.teach.knowledge import ClassMemory, Knowledge
+from fscil.teach.encoders import embedding as embeddings
+from fscil.teach.encoders import package
+from fscil.teach.encoders.embedding import Embedding
+from fscil.teach.encoders.torch_encoder import middle_blocks
+from fscil.teach.learning.calibration import fit as fit_calibration
+from fscil.teach.learning.knowledge import ClassMemory, Knowledge
 from fscil.training.checkpoint import Checkpoint, load_classifier
 
 # Of the networks that come with the package: glyphs by pseudo-projects of base characters, cifar100 by training images
@@ -97,11 +98,11 @@ def _prior(
 
 
 def main(name: str, path: str = "") -> None:
-    checkpoint = load_classifier(package_folder() / f"{name}.safetensors")
+    checkpoint = load_classifier(package.network_file(name))
     images, labels = base_images(checkpoint, path)
     shrinkage = SHRINKAGE_OF.get(name, embeddings.SHRINKAGE)
     embedding = from_base(checkpoint, images, labels, middle_blocks(checkpoint.backbone), shrinkage)
-    target = package_folder() / f"{name}.embedding.safetensors"
+    target = package.embedding_file(name)
     embeddings.save(target, embedding, {"plain": "", "shrinkage": shrinkage})
     print(f"{target}: prior {embedding.prior}")
 

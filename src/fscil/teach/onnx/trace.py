@@ -1,4 +1,4 @@
-"""The network of an encoder as an ONNX graph, made by a program of its own: python -m fscil.teach.onnx_trace.
+"""The network of an encoder as an ONNX graph, made by a program of its own: python -m fscil.teach.onnx.trace.
 
 While torch's exporter looks at a network it replaces parts of torch for the whole process, so that any other thread
 which asks a network something at that moment fails. A project answers from many threads; so the exporter gets its own
@@ -19,7 +19,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from fscil.core.errors import InputError
-from fscil.teach.encoders import Reference, TorchEncoder, load
+from fscil.teach.encoders.loading import load
+from fscil.teach.encoders.torch_encoder import TorchEncoder
+from fscil.teach.learning.encoder import Reference
 
 OPSET = 20
 SQUARES = "images_square"
@@ -74,7 +76,7 @@ def write_graph(encoder: TorchEncoder, target: Path) -> None:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """torch's exporter tells of its progress and of its own deprecations."""
+    """torch's exporter prints its progress and warns of its own deprecations."""
     logging.disable(logging.WARNING)
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")

@@ -26,13 +26,12 @@ from fscil.data.session import Session, View
 from fscil.methods.rectifier import Rectifier
 from fscil.methods.whitening import within_class_whitening
 from fscil.methods.yourself import YourSelf
-from fscil.teach.knowledge import Space, rejoin
-from fscil.teach.projection import principal_axes
+from fscil.teach.learning.knowledge import Space, principal_axes, rejoin
 from fscil.training.checkpoint import read_tensors, save_tensors
 
 # What is added to the covariance, in mean variances. A network pulls the classes it is trained on together, most of all
 # where it has seen them often; directions that look quiet there need not be quiet in new classes. So it depends on the
-# network, and is chosen for those that come with the package (see `fscil.teach.statistics`); this is for others.
+# network, and is chosen for those that come with the package (in `encoders/statistics.py`); this is for others.
 SHRINKAGE = 3.0
 RECTIFIED_WEIGHT = 0.5  # of the rectified features together, beside 1 for the whitened ones
 
@@ -60,7 +59,7 @@ class Embedding(nn.Module):
         self.register_buffer("centre", torch.zeros(joint))
         self.register_buffer("whitening", torch.zeros(joint, joint))
         self.register_buffer("axes", torch.zeros(2, self.width if whitened else 0))  # of the map of a project
-        # What a project believes before it has images to tell: see `fscil.teach.calibration`.
+        # What a project believes before it has images to tell: see `fscil.teach.learning.calibration`.
         self.prior = {"temperature": 0.1, "level": 0.6, "similarity": 0.7, "trust": 0.02}
         self.eval().requires_grad_(False)
 

@@ -7,8 +7,6 @@ process that dies leaves at most files that nothing names, which the next writer
 from __future__ import annotations
 
 import contextlib
-import difflib
-import json
 import os
 import sqlite3
 import threading
@@ -18,13 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from fscil.core.errors import InputError
-from fscil.core.storage import write_atomic
-from fscil.teach import schema
-from fscil.teach.pictures import SUFFIXES, Picture, PictureError
+from fscil.teach.project import schema
+from fscil.teach.project.transaction import Transaction, flush_folder, image_path
 
 FILE = "project.sqlite"
 WAIT_SECONDS = 20.0  # for another writer
-SHOWN_NAMES = 20  # of a long list
 UNDO_DEPTH = 20  # changes that can be undone; what they removed is kept until then
 
 
@@ -72,7 +68,7 @@ class Store:
         except sqlite3.OperationalError as error:
             raise InputError(f"No project can be made in {path}: {error}; choose another folder.") from None
         os.replace(temporary, path / FILE)
-        _flush_folder(path)
+        flush_folder(path)
         return cls(path, readonly=False)
 
     def close(self) -> None:
@@ -119,7 +115,7 @@ class Store:
             raise InputError(f"The project {self.path} is open for reading only; open it for writing.")
         with self._writing:
             self._begin(self._writer)
-            transaction = Transaction(self, self._writer)
+            transaction = Transaction(self.path, self._writer)
             try:
                 yield transaction
                 if transaction.cancelled:
@@ -158,9 +154,6 @@ class Store:
         except sqlite3.ProgrammingError:
             raise InputError(f"The project {self.path} was closed; open it again.") from None
 
-    def image_path(self, sha256: str, media: str) -> Path:
-        return self.path / "images" / f"{sha256}{SUFFIXES[media]}"
-
     def _sweep(self) -> None:
         """Remove image files that no row names: what a killed process wrote, and what can no longer be undone."""
         folder = self.path / "images"
@@ -174,7 +167,7 @@ class Store:
                 return  # someone is writing: another time
             try:
                 rows = self._writer.execute("SELECT sha256, media FROM images")
-                named = {self.image_path(*row).name for row in rows}
+                named = {image_path(self.path, *row).name for row in rows}
                 for entry in os.scandir(folder):
                     if entry.name not in named:
                         with contextlib.suppress(OSError):
@@ -183,83 +176,22 @@ class Store:
                 self._writer.execute("ROLLBACK")
 
 
-class Transaction:
-    """What may be done inside one change."""
-
-    def __init__(self, store: Store, connection: sqlite3.Connection) -> None:
-        self.store, self._connection = store, connection
-        self.generation = int(self.one("SELECT value FROM meta WHERE key = 'generation'")) + 1
-        self.number, self.now, self.cancelled = 0, "", False
-
-    def run(self, query: str, *values: Any) -> sqlite3.Cursor:
-        return self._connection.execute(query, values)
-
-    def one(self, query: str, *values: Any) -> Any:
-        row = self._connection.execute(query, values).fetchone()
-        return None if row is None else row[0]
-
-    def touch(self, class_id: int) -> None:
-        self.run("UPDATE classes SET touched = ? WHERE id = ?", self.generation, class_id)
-
-    def add_class(self, name: str) -> int:
-        row = self.run(
-            "INSERT INTO classes (name, created, added_by, touched) VALUES (?, ?, ?, ?)",
-            name, self.now, self.number, self.generation,
-        )  # fmt: skip
-        assert row.lastrowid is not None
-        return row.lastrowid
-
-    def add_image(self, class_id: int, picture: Picture, features: bytes, keep: bool) -> None:
-        if keep:
-            self._write_image(picture)
-        self.run(
-            "INSERT INTO images (sha256, class_id, file, media, added, features, added_by) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?)",
-            picture.id, class_id, picture.file, picture.media, self.now, features, self.number,
-        )  # fmt: skip
-
-    def _write_image(self, picture: Picture) -> None:
-        path = self.store.image_path(picture.id, picture.media)
-        if not path.exists():
-            try:
-                content = picture.read_again()
-            except PictureError as error:
-                raise InputError(f"{picture.file}: {error}; nothing was learned.") from None
-            write_atomic(path, lambda target: _write(target, content))
-
-    def flush_images(self) -> None:
-        """The names of new files must be on disk before the commit that relies on them."""
-        folder = self.store.path / "images"
-        if folder.is_dir():
-            _flush_folder(folder)
-
-    def class_id(self, name: str) -> int:
-        found = self.one("SELECT id FROM classes WHERE name = ? AND removed_by IS NULL", name)
-        if found is None:
-            raise no_such_class(name, [row[0] for row in self.run("SELECT name FROM classes WHERE removed_by IS NULL")])
-        return int(found)
-
-    def set_meta(self, key: str, value: str | None) -> None:
-        self.run("DELETE FROM meta WHERE key = ?", key)
-        if value is not None:
-            self.run("INSERT INTO meta VALUES (?, ?)", key, value)
-
-    def describe(self, what: str, **detail: Any) -> None:
-        """What the history shows, and what undoing will need."""
-        self.run("UPDATE changes SET what = ?, detail = ? WHERE number = ?", what, json.dumps(detail), self.number)
-
-    def cancel(self) -> None:
-        """Nothing is to be changed after all."""
-        self.cancelled = True
-
-
-def no_such_class(name: str, names: list[str]) -> InputError:
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    shown = ", ".join(names[:SHOWN_NAMES]) + (
-        f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
-    )
-    hint = f"did you mean '{close[0]}'? " if close else ""
-    return InputError(f"There is no class '{name}' in the project; {hint}It knows: {shown or 'no class yet'}.")
+def claim(path: Path) -> None:
+    """Make the folder of a new project."""
+    try:
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path} is a file; choose a folder for the project.")
+        # What an interrupted `create` left behind does not count.
+        if path.is_dir() and any(not e.name.startswith(".project-") and e.name != "state" for e in path.iterdir()):
+            known = (path / FILE).exists()
+            raise InputError(
+                f"{path} is a project already; open it, or choose another folder."
+                if known
+                else f"{path} is not empty; choose an empty or new folder for the project."
+            )
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{path} cannot be made a project: {error.strerror}; choose another folder.") from None
 
 
 def timestamp() -> str:
@@ -278,17 +210,3 @@ def _connect(database: Path, readonly: bool) -> sqlite3.Connection:
     if readonly:
         connection.execute("PRAGMA query_only = ON")
     return connection
-
-
-def _flush_folder(folder: Path) -> None:
-    if os.name == "nt":  # Windows keeps names safe by itself and cannot open folders
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _write(target: Path, content: bytes) -> None:
-    target.write_bytes(content)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fscil.teach.calibration import Calibration
-from fscil.teach.knowledge import ClassMemory, Knowledge, LeftOut
-from fscil.teach.records import CurvePoint
+from fscil.teach.learning.calibration import Calibration
+from fscil.teach.learning.knowledge import ClassMemory, Knowledge, LeftOut
+from fscil.teach.project.records import CurvePoint
 
 STEPS = (1, 2, 3, 5, 8, 12, 20, 30, 50)  # images per class at which the curve is drawn
 DRAWS = 10
@@ -62,7 +62,7 @@ def learning_curve(knowledge: Knowledge) -> list[CurvePoint]:
             break
         shares = [_share(memories, knowledge, k, np.random.default_rng([k, draw])) for draw in range(DRAWS)]
         mean, spread = float(np.mean(shares)), float(np.std(shares, ddof=1))
-        # Draws share their images, so their spread tells of the choice of images, not of new ones.
+        # Draws share their images, so their spread shows what the choice of images matters, not what new ones would.
         points.append(CurvePoint(k, mean, max(0.0, mean - 1.96 * spread), min(100.0, mean + 1.96 * spread)))
     return points
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fscil.teach.knowledge import Knowledge, LeftOut
+from fscil.teach.learning.knowledge import Knowledge, LeftOut
 
 SAMPLE = 256  # images that are left out: a cost that does not grow with the project
 KNOWN = 0.8  # share of pictures that are assumed to show a class that was taught

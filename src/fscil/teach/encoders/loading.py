@@ -1,0 +1,109 @@
+"""Encoders by name, for a new project, and by reference, for an existing one.
+
+The networks' own modules are imported where they are needed: torch takes seconds, and listing a project does without.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from fscil.core.errors import InputError, nearest
+from fscil.teach.encoders import package
+from fscil.teach.learning.encoder import Encoder, Reference
+from fscil.teach.project.files import write_bytes
+
+TIMM = "timm:"
+
+
+def find(name: str, state: Path | None) -> Encoder:
+    """The encoder of that name. What a project must keep of it is written to the folder `state`."""
+    if name.startswith(TIMM):
+        from fscil.teach.encoders.timm_networks import load_timm
+
+        return load_timm(name.removeprefix(TIMM))
+    if name in package.stored():
+        return load(_reference("package", name, package.network_file(name)), Path())
+    path = Path(name).expanduser()
+    if path.exists():
+        return _checkpoint(path / "backbone.safetensors" if path.is_dir() else path, state)
+    valid = nearest(name, package.stored())
+    raise InputError(f"There is no encoder '{name}'; {valid} Or give a checkpoint of `fscil train`, or timm:NAME.")
+
+
+def check(reference: Reference, state: Path) -> None:
+    """Refuse weights that changed; quick, without loading the network. (timm's are checked when they are loaded.)"""
+    path = _weights_file(reference, state)
+    if path is None:
+        return
+    try:
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        raise InputError(
+            f"The weights of the encoder '{reference.name}' are not at {path}; bring the file back, or install the "
+            f"version of fscil that the project was made with."
+        ) from None
+    if found != reference.sha256:
+        raise InputError(
+            f"The encoder '{reference.name}' has other weights than when the project was made ({path}); its features "
+            f"cannot be compared: bring the old weights back, or make a new project."
+        )
+
+
+def load(reference: Reference, state: Path) -> Encoder:
+    """The encoder of an existing project."""
+    path = _weights_file(reference, state)
+    if reference.kind == "timm" or path is None:
+        from fscil.teach.encoders.timm_networks import load_timm
+
+        encoder = load_timm(reference.name.removeprefix(TIMM))
+        if encoder.reference.sha256 != reference.sha256:
+            raise InputError(
+                f"timm's weights of '{reference.name}' are not those that the project was made with; its features "
+                f"cannot be compared: bring the old weights back, or make a new project."
+            )
+        return encoder
+    if reference.kind == "onnx":
+        from fscil.teach.encoders.exported_model import ExportedModel
+
+        return ExportedModel(reference, path)
+    from fscil.teach.encoders.embedding import Embedding
+    from fscil.teach.encoders.embedding import load as load_embedding
+    from fscil.teach.encoders.torch_encoder import TorchEncoder
+    from fscil.training.checkpoint import load_classifier
+
+    packaged = reference.kind == "package"
+    kept = package.embedding_file(reference.name) if packaged else state / "embedding.safetensors"
+    backbone = load_classifier(path).backbone
+    if not kept.exists():  # a stored network without statistics
+        return TorchEncoder(reference, backbone, Embedding(len(reference.blocks), reference.dim, whitened=False))
+    return TorchEncoder(reference, backbone, load_embedding(kept)[0])
+
+
+def _weights_file(reference: Reference, state: Path) -> Path | None:
+    if reference.kind == "package":
+        return package.network_file(reference.name)
+    return {"checkpoint": state / "encoder.safetensors", "onnx": state / "encoder.onnx"}.get(reference.kind)
+
+
+def _checkpoint(path: Path, state: Path | None) -> Encoder:
+    from fscil.teach.encoders.embedding import save
+    from fscil.teach.encoders.statistics import embedding_of
+    from fscil.teach.encoders.torch_encoder import TorchEncoder
+    from fscil.training.checkpoint import load_classifier
+
+    reference = _reference("checkpoint", str(path), path)
+    embedding, info = embedding_of(path, reference.blocks)
+    if state is not None:
+        write_bytes(state / "encoder.safetensors", path.read_bytes())  # a copy: runs are deleted, projects are moved
+        save(state / "embedding.safetensors", embedding, info)
+    return TorchEncoder(reference, load_classifier(path).backbone, embedding)
+
+
+def _reference(kind: str, name: str, path: Path) -> Reference:
+    from fscil.teach.encoders.torch_encoder import middle_blocks
+    from fscil.training.checkpoint import load_classifier
+
+    backbone = load_classifier(path).backbone
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    return Reference(kind, name, digest, backbone.image_size, middle_blocks(backbone), backbone.dim)

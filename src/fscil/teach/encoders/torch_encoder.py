@@ -1,0 +1,43 @@
+"""A network of torch and its embedding as an encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from fscil.backbones import Backbone
+from fscil.backbones.extract import extract
+from fscil.methods import YourSelf
+from fscil.teach.encoders.embedding import Embedding
+from fscil.teach.learning.encoder import Encoder, Reference
+
+BATCH = 64
+PLAIN = (
+    "The images that this encoder was trained on are not at hand, so its features are compared as they are, "
+    "without the YourSelf rectifier."
+)
+
+
+class TorchEncoder(Encoder):
+    def __init__(self, reference: Reference, backbone: Backbone, embedding: Embedding) -> None:
+        self.reference, self.backbone, self.embedding = reference, backbone, embedding
+        self.space, self.prior, self.axes = embedding.space, embedding.prior, embedding.axes.numpy()
+        self.note = "" if embedding.whitened else PLAIN
+
+    def features(self, pixels: Sequence[np.ndarray]) -> np.ndarray:
+        if not len(pixels):
+            return np.empty((0, *self.shape), dtype=np.float32)
+        view = extract(self.backbone, torch.from_numpy(np.stack(pixels)), self.reference.blocks, BATCH)
+        layers = [view.layers[block] for block in self.reference.blocks]
+        return torch.stack([view.final, *layers], 1).contiguous().numpy()
+
+    def vectors(self, features: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            return self.embedding(torch.from_numpy(np.array(features, dtype=np.float32))).numpy()
+
+
+def middle_blocks(backbone: Backbone) -> tuple[int, ...]:
+    """The blocks that YourSelf rectifies from: the three before the last; none where a network gives no layers."""
+    return YourSelf().blocks(backbone.depth) if backbone.depth > 1 else ()

@@ -1,0 +1,167 @@
+"""What is good and bad about a project's images, each finding with what to do about it.
+
+Everything is judged in feature space, so a project that keeps only features can be examined as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import numpy as np
+
+from fscil.teach.learning.expectation import expect, learning_curve
+from fscil.teach.learning.knowledge import Knowledge, LeftOut
+from fscil.teach.learning.prose import finding
+from fscil.teach.learning.snapshot import Snapshot
+from fscil.teach.project.records import CurvePoint, Diagnosis, Finding, FolderResult, Severity
+
+FEW = 3  # images; below, one bad image spoils a class
+ENOUGH_GAIN = 1.0  # points: a further step of the learning curve that brings less is not worth taking photographs for
+NEAR_DUPLICATE = 0.985  # similarity: the same picture saved again reaches it, two pictures of one thing do not
+IMBALANCE = 10  # times as many images
+EXAMINED = 5000  # images that are left out in turn
+WORST = 5
+PAIRS = 5
+
+Files = Mapping[str, str]  # image id -> the name it was given by
+
+
+def diagnose(snapshot: Snapshot, files: Files, test: FolderResult | None) -> Diagnosis:
+    knowledge, calibration = snapshot.knowledge, snapshot.calibration
+    left = knowledge.left_out(EXAMINED)
+    expected = expect(left, calibration)
+    curve = learning_curve(knowledge)
+    findings = [
+        *_counts(knowledge),
+        *_doubles(knowledge, files),
+        *_contradictions(knowledge, left, files),
+        *_confusable(knowledge, left),
+        *_worst(left, knowledge, calibration.level, files),
+        *_enough(curve),
+    ]
+    order = ("problem", "warning", "info")
+    return Diagnosis(
+        findings=sorted(findings, key=lambda each: order.index(each.severity)),
+        classes=len(knowledge.memories),
+        images=int(knowledge.sizes.sum()),
+        expected_accuracy=expected.accuracy if expected else None,
+        expected_low=expected.low if expected else None,
+        expected_high=expected.high if expected else None,
+        called_unknown=expected.called_unknown if expected else None,
+        learning_curve=curve,
+        threshold=calibration.level,
+        test=test,
+    )
+
+
+def _counts(knowledge: Knowledge) -> list[Finding]:
+    if not knowledge.memories:
+        return [finding("empty")]
+    found = []
+    if len(knowledge.memories) == 1:
+        found.append(finding("one_class", classes=knowledge.names))
+    few = [memory.name for memory in knowledge.memories if len(memory.ids) < FEW]
+    if few:
+        names = ", ".join(f"'{name}'" for name in few[:4]) + (f" and {len(few) - 4} more" if len(few) > 4 else "")
+        have = "has" if len(few) == 1 else "have"
+        found.append(finding("few_images", classes=few, names=names, have=have, limit=FEW))
+    typical = float(np.median(knowledge.sizes))
+    if knowledge.sizes.max() >= IMBALANCE * max(1, typical):
+        large = knowledge.memories[int(knowledge.sizes.argmax())]
+        found.append(finding("imbalance", classes=[large.name], name=large.name, count=len(large.ids), typical=typical))
+    return found
+
+
+def _doubles(knowledge: Knowledge, files: Files) -> list[Finding]:
+    """Pairs of images that are the same picture, saved twice."""
+    ids = [image_id for memory in knowledge.memories for image_id in memory.ids]
+    if len(ids) < 2:
+        return []
+    owner = [memory.name for memory in knowledge.memories for _ in memory.ids]
+    vectors = np.concatenate([memory.vectors for memory in knowledge.memories])
+    found = []
+    for start in range(0, len(ids), 1000):  # in slices, so that memory does not grow with the square
+        similar = vectors[start : start + 1000] @ vectors.T
+        for row, second in np.argwhere(similar >= NEAR_DUPLICATE).tolist():
+            first = start + row
+            if first >= second:
+                continue
+            one, other = owner[first], owner[second]
+            kind = "near_duplicate" if one == other else "same_picture_two_classes"
+            pair = f"{files[ids[first]]} and {files[ids[second]]}"
+            classes = list(dict.fromkeys([one, other]))
+            found.append(
+                finding(kind, images=[ids[first], ids[second]], classes=classes, pair=pair, one=one, other=other)
+            )
+    return found
+
+
+def _contradictions(knowledge: Knowledge, left: LeftOut, files: Files) -> list[Finding]:
+    """Images that clearly look like another class, and classes where that happens to many."""
+    names, found = knowledge.names, []
+    testable = np.isfinite(left.own)
+    others = left.others
+    if not testable.any() or others.shape[1] < 2:
+        return []
+    taken = np.where(testable & (others.max(1) > left.own), others.argmax(1), -1)
+    for label, name in enumerate(names):
+        mine = (left.labels == label) & testable
+        wrong = np.flatnonzero(mine & (taken >= 0))
+        # Where nearly all of them go to one class, the two are confusable, which is another finding.
+        scattered = len(wrong) > 0 and np.bincount(taken[wrong]).max() < 0.7 * len(wrong)
+        if mine.sum() >= FEW and len(wrong) >= 0.5 * mine.sum() and scattered:
+            ids = [left.ids[row] for row in wrong]
+            found.append(
+                finding("contradictory_class", images=ids, classes=[name], wrong=len(ids), tested=mine.sum(), name=name)
+            )
+            continue
+        for row in wrong:
+            # Nearly as near to its own class is a hard case, not a mistake.
+            if others[row].max() - left.own[row] > 0.1:
+                image, other = left.ids[row], names[taken[row]]
+                both = [name, other]
+                found.append(
+                    finding(
+                        "looks_like_another", images=[image], classes=both, file=files[image], name=name, other=other
+                    )
+                )
+    return found
+
+
+def _confusable(knowledge: Knowledge, left: LeftOut) -> list[Finding]:
+    names, testable = knowledge.names, np.isfinite(left.own)
+    answers = np.where(testable, left.scores.argmax(1) if left.scores.size else 0, left.labels)
+    pairs = Counter(
+        (min(a, b), max(a, b)) for a, b in zip(left.labels.tolist(), answers.tolist(), strict=True) if a != b
+    )
+    found = []
+    for (a, b), count in pairs.most_common(PAIRS):
+        of = int(((left.labels == a) | (left.labels == b))[testable].sum())
+        if count < 2 and of > 2 * count:
+            continue
+        one, other = names[a], names[b]
+        severity: Severity | None = "warning" if count >= 0.2 * of else None
+        found.append(
+            finding("confusable", classes=[one, other], severity=severity, one=one, other=other, count=count, of=of)
+        )
+    return found
+
+
+def _worst(left: LeftOut, knowledge: Knowledge, level: float, files: Files) -> list[Finding]:
+    own = np.where(np.isfinite(left.own), left.own, np.inf)
+    rows = [row for row in np.argsort(own)[:WORST] if own[row] < level]
+    if not rows:
+        return []
+    ids, classes = [left.ids[row] for row in rows], [knowledge.names[left.labels[row]] for row in rows]
+    shown = ", ".join(f"{files[image]} ('{name}')" for image, name in zip(ids, classes, strict=True))
+    return [finding("worst_images", images=ids, classes=sorted(set(classes)), shown=shown)]
+
+
+def _enough(curve: list[CurvePoint]) -> list[Finding]:
+    if len(curve) < 2:
+        return []
+    before, last = curve[-2], curve[-1]
+    gain = last.accuracy - before.accuracy
+    step = f"from {before.images} to {last.images} images per class"
+    return [finding("enough" if gain < ENOUGH_GAIN else "more_helps", step=step, gain=gain, more=2 * last.images)]
