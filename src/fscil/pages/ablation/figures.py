@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from math import ceil, floor
 
 import numpy as np
@@ -26,24 +27,17 @@ PREDICTOR_STYLES = {
     ("ensemble", "after"): Style(VERMILLION, "s"),
 }
 _STEP_TICKS = {
-    "prototypes": "no FR",
-    "yourself-cos": "+ FR, cos,\nnovel CE",
-    "yourself-cos-cr": "+ CR",
-    "yourself": "+ IR",
+    "prototypes": "no FR", "yourself-cos": "+ FR, cos,\nnovel CE", "yourself-cos-cr": "+ CR", "yourself": "+ IR",
     "whitened": "+ whitened",
-}
+}  # fmt: skip
 _LAYER_PLACES = {
-    "final": "final",
-    "raw-blocks": "together",
-    "raw-all": "+ final",
-    "ensemble": "together",
-    "whitened": "whitened",
+    "final": "final", "raw-blocks": "together", "raw-all": "+ final", "ensemble": "together", "whitened": "whitened",
     "whole": "all",
-}
+}  # fmt: skip
 _SHADE = 0.14
 
 
-def steps_figure(steps: Sequence[AblationRow], styles: Mapping[str, Style], name: str) -> Markup:
+def steps_figure(steps: Sequence[AblationRow], styles: Mapping[str, Style]) -> Markup:
     """Some scores after each addition."""
     lines = [_line(steps, key, style) for key, style in styles.items()]
     with panel(230, (42, 8, 38, 10)) as made:
@@ -55,7 +49,7 @@ def steps_figure(steps: Sequence[AblationRow], styles: Mapping[str, Style], name
         axes.margins(y=0.12)
         axes.set_ylabel("accuracy (%)")
         values = [f"{line.label} {', '.join(number(mean, 1) for mean in line.mean)} %" for line in lines]
-        return made.markup(f"steps-{name}", f"Ablation, from no FR to the recipe: {'; '.join(values)}.")
+        return made.markup(f"steps-{'-'.join(styles)}", f"Ablation, from no FR to the recipe: {'; '.join(values)}.")
 
 
 def layers_figure(layers: Sequence[AblationRow], key: str) -> Markup:
@@ -105,8 +99,7 @@ def reliability_figure(ablation: Ablation, group: str) -> Markup:
     with panel(300, (42, 10, 33, 10)) as made:
         axes, errors = made.axes, []
         axes.plot([0, 100], [0, 100], color=paint("muted"), linewidth=0.9, dashes=(2, 2))
-        shown = [(each, moment) for each in ablation.predictors for moment in MOMENTS]
-        for each, moment in shown:
+        for each, moment in product(ablation.predictors, MOMENTS):
             style = PREDICTOR_STYLES.get((each.key, moment))
             if style is None:
                 continue

@@ -8,18 +8,17 @@ from typing import Any
 from fscil.core.palette import STYLES, Style
 from fscil.metrics.names import HEADLINE, label
 from fscil.pages.ablation import figures, prose, tables
-from fscil.pages.kit.drawings import JOINED_LAYERS, LAYER_NAMES, LAYER_STYLES
+from fscil.pages.kit.drawings import layer_legend
 from fscil.pages.kit.prose import capitalised, machine
 from fscil.pages.kit.table import markdown
 from fscil.pages.kit.templates import render
-from fscil.results.ablation import GROUPS, Ablation
+from fscil.results.ablation import GROUPS, MOMENTS, Ablation
 
 _CARDS = (
     ("base", "Base classes", "mean over the sessions"),
     ("novel", "New classes", "mean over the sessions"),
     (HEADLINE, "Balance of both", "gAcc, grid variant"),
 )
-_PREDICTORS = {"prototypes": "class means", "ensemble": "the whole ensemble"}
 
 
 def ablation_html(ablation: Ablation) -> str:
@@ -27,24 +26,15 @@ def ablation_html(ablation: Ablation) -> str:
     return render(
         "ablation.html.j2",
         title=f"Ablation of YourSelf on {ablation.dataset}",
-        recipe=ablation.recipe,
         headline=prose.headline(ablation),
         lede=prose.measured(ablation),
-        band="The band is one standard deviation over draws."
-        if ablation.draws > 1
-        else "One draw: there is no spread.",
         steps=_steps(ablation) if ablation.steps else None,
         layers=_layers(ablation) if ablation.layers else None,
         sensitivity=_sensitivity(ablation) if any(curve.points for curve in ablation.curves) else None,
         calibration=_calibration(ablation) if ablation.predictors else None,
         cost={"note": prose.cost_note(ablation), "table": tables.cost_table(ablation)} if ablation.costs else None,
-        facts={
-            "Network": f"sha256 {ablation.network}",
-            "Hardware": machine(ablation.hardware),
-            "Measured in": f"{ablation.seconds:,.0f} s",
-            "Code": f"commit {ablation.commit or 'not recorded'}",
-        },
-        options=[f"{name} = {value}" for name, value in ablation.options.items()],
+        ablation=ablation,
+        machine=machine(ablation.hardware),
     )
 
 
@@ -58,17 +48,16 @@ def _steps(ablation: Ablation) -> dict[str, Any]:
         "note": prose.steps_note(ablation),
         "table": tables.steps_table(ablation),
         "pictures": [
-            (_legend(styles), figures.steps_figure(ablation.steps, styles, name))
-            for name, styles in (("scores", figures.SCORE_STYLES), ("groups", figures.GROUP_STYLES))
+            (_legend(styles), figures.steps_figure(ablation.steps, styles))
+            for styles in (figures.SCORE_STYLES, figures.GROUP_STYLES)
         ],
     }
 
 
 def _layers(ablation: Ablation) -> dict[str, Any]:
-    kinds = [kind for kind in LAYER_STYLES if any(row.kind == kind for row in ablation.layers)]
     return {
         "note": prose.LAYERS_NOTE,
-        "legend": [(LAYER_STYLES[kind], LAYER_NAMES[kind], kind in JOINED_LAYERS) for kind in kinds],
+        "legend": layer_legend({row.kind for row in ablation.layers}),
         "pictures": [
             (label(key), figures.layers_figure(ablation.layers, key)) for key in (HEADLINE, "aacc", "novel", "base")
         ],
@@ -92,8 +81,10 @@ def _calibration(ablation: Ablation) -> dict[str, Any]:
     return {
         "summary": prose.calibration_summary(ablation),
         "legend": [
-            (style, f"{_PREDICTORS[key]}, {moment} the temperature")
-            for (key, moment), style in figures.PREDICTOR_STYLES.items()
+            (style, f"{each.label}, {moment} the temperature")
+            for each in ablation.predictors
+            for moment in MOMENTS
+            if (style := figures.PREDICTOR_STYLES.get((each.key, moment)))
         ],
         "pictures": [
             (capitalised(GROUPS[group]), figures.reliability_figure(ablation, group)) for group in ("base", "novel")

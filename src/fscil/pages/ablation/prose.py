@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fscil.metrics.names import HEADLINE
 from fscil.pages.kit.prose import listed, number, percent, plural
-from fscil.results.ablation import Ablation, SensitivityCurve
+from fscil.results.ablation import MOMENTS, Ablation, SensitivityCurve
 from fscil.results.significance import LEVEL, spread
 
 _STEP_NAMES = {
@@ -88,13 +88,13 @@ def sensitivity_notes(ablation: Ablation) -> list[str]:
 
 def calibration_summary(ablation: Ablation) -> str:
     ensemble = next(each for each in ablation.predictors if each.key == "ensemble")
-    before, after = (percent(ensemble.spread(moment, "all", "ece_mass").mean) for moment in ("before", "after"))
-    change = ensemble.spread("after", "all", "ece_mass").mean - ensemble.spread("before", "all", "ece_mass").mean
+    errors = [ensemble.spread(moment, "all", "ece_mass").mean for moment in MOMENTS]
+    before, after = map(percent, errors)
     sure, right = (ensemble.spread("before", "all", key).mean for key in ("confidence", "accuracy"))
     manner = "not sure enough" if sure < right else "too sure"
     if before == after:
         outcome = f"leaves its ECE (equal mass) at {before}"
-    elif change < 0:
+    elif errors[1] < errors[0]:
         outcome = f"improves its ECE (equal mass) from {before} to {after}"
     else:
         outcome = f"makes its ECE (equal mass) worse: {after} instead of {before}"

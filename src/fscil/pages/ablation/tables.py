@@ -33,7 +33,7 @@ def steps_table(ablation: Ablation) -> Table:
         cells.append(_gain(gains[row.key]) if row.key in gains else "")
         cells += [spread_cell(row.spread(key)) for key in others]
         rows.append([*cells, *(published.get(row.key, ("", "")) if published else ())])
-    return table("What each part adds", header, rows)
+    return table("What each part adds", header, rows, style="stacked" if published else "")
 
 
 def layers_table(ablation: Ablation) -> Table:

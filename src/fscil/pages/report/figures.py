@@ -12,16 +12,8 @@ from matplotlib.patches import Rectangle
 from fscil.core.palette import Style
 from fscil.metrics import gacc_curve
 from fscil.metrics.names import label
-from fscil.pages.kit.drawings import (
-    LAYER_NAMES,
-    LayerPoint,
-    Line,
-    crowded,
-    draw_alpha_curves,
-    draw_layers,
-    draw_line,
-    layer_ticks,
-)
+from fscil.pages.kit import drawings
+from fscil.pages.kit.drawings import LAYER_NAMES, LayerPoint, Line
 from fscil.pages.kit.looks import MARKERS, SERIES, paint, size_of
 from fscil.pages.kit.prose import number, session_name
 from fscil.pages.kit.svg import WIDTH, panel
@@ -45,7 +37,7 @@ def alpha_figure(found: Comparison, styles: Styles) -> Markup:
         for row in found.rows
     ]
     with panel(250) as made:
-        draw_alpha_curves(made.axes, ALPHAS, lines, shade=_shade(found))
+        drawings.draw_alpha_curves(made.axes, ALPHAS, lines, shade=_shade(found))
         return made.markup("curve", f"Line chart of gAcc over alpha from 0 to 1: {_ends(lines)}.")
 
 
@@ -59,7 +51,7 @@ def sessions_figure(found: Comparison, styles: Styles, key: str, limits: tuple[f
     with panel(250, (42, 8, 44, 8)) as made:
         axes = made.axes
         for line in lines:
-            draw_line(axes, range(len(known)), line, shade=_shade(found))
+            drawings.draw_line(axes, range(len(known)), line, shade=_shade(found))
         ticks = [f"{session_name(i)}\n{count}" for i, count in enumerate(known)]
         axes.set_xticks(range(len(known)), ticks, fontsize=8.5 if len(known) <= 9 else 7.5)
         axes.set_xlim(-0.3, len(known) - 0.7)
@@ -125,9 +117,9 @@ def layer_figure(layers: Sequence[LayerScore], key: str, name: str) -> Markup:
     for kind in dict.fromkeys(point.kind for point in points):
         means = [point.value.mean for point in points if point.kind == kind]
         ranges.append(f"{LAYER_NAMES[kind]} {number(min(means), 1)} to {number(max(means), 1)} %")
-    turned = crowded(layer_ticks(points), WIDTH - 52)
+    turned = drawings.crowded(drawings.layer_ticks(points), WIDTH - 52)
     with panel(260 if turned else 230, (42, 10, 63 if turned else 33, 10)) as made:
-        draw_layers(made.axes, points, upright=turned)
+        drawings.draw_layers(made.axes, points, upright=turned)
         made.axes.set_ylabel("accuracy (%)")
         return made.markup(f"layer-{key}", f"Accuracy on {name} per layer: {'; '.join(ranges)}.")
 
@@ -171,8 +163,7 @@ def _mean_matrix(row: MethodRow) -> np.ndarray:
 
 
 def _ends(lines: Sequence[Line]) -> str:
-    said = (f"{line.label} from {number(line.mean[0], 1)} to {number(line.mean[-1], 1)} %" for line in lines)
-    return "; ".join(said)
+    return "; ".join(f"{line.label} from {number(line.mean[0], 1)} to {number(line.mean[-1], 1)} %" for line in lines)
 
 
 def _shade(found: Comparison) -> float:

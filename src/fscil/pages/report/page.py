@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,34 +10,25 @@ from fscil.core.palette import Style, styles
 from fscil.core.storage import write_text
 from fscil.metrics.names import HEADLINE, label
 from fscil.pages.glossary import glossary
-from fscil.pages.kit.drawings import JOINED_LAYERS, LAYER_NAMES, LAYER_STYLES
-from fscil.pages.kit.prose import listed, machine, number, percent
+from fscil.pages.kit.drawings import layer_legend
+from fscil.pages.kit.prose import machine, number, percent
 from fscil.pages.kit.templates import render
 from fscil.pages.report import figures, prose, tables
 from fscil.results.analysis import Analysis, parse_analysis
-from fscil.results.comparison import Comparison, compare_methods
+from fscil.results.comparison import Comparison, MethodRow, compare_methods
 from fscil.results.result import Result
 
-_SESSION_NOTES = {
-    "gacc_grid_per_session": "Old and new classes balanced. By definition the grid variant starts low: in the base "
-    "session there is no new class yet, which counts as 0 at α = 0.",
-    "aacc_per_session": "All classes seen so far, every class alike.",
-}
+AnalysisLike = Analysis | Mapping[str, Any] | None  # as read, or its document
 
 
 def write_report(
-    results: Sequence[Result],
-    analysis: Analysis | Mapping[str, Any] | None,
-    path: str | Path,
-    baseline: str | None = None,
+    results: Sequence[Result], analysis: AnalysisLike, path: str | Path, baseline: str | None = None
 ) -> None:
-    """Write the page of these results (and of the analysis, as read or as its document) to one HTML file."""
+    """Write the page of these results and of the analysis to one HTML file."""
     write_text(Path(path), report_html(results, analysis, baseline))
 
 
-def report_html(
-    results: Sequence[Result], analysis: Analysis | Mapping[str, Any] | None = None, baseline: str | None = None
-) -> str:
+def report_html(results: Sequence[Result], analysis: AnalysisLike = None, baseline: str | None = None) -> str:
     """The page as text; the same input gives the same text."""
     found = compare_methods(results, baseline)
     inside = parse_analysis(analysis) if isinstance(analysis, Mapping) else analysis or Analysis()
@@ -51,17 +42,23 @@ def report_html(
         headline=prose.headline(found),
         balance=prose.balance(found) if novel else "",
         cards=_cards(found, looks, base, sum(novel)),
-        tested=prose.tested(results),
         base=base,
         novel=novel,
+        shots=prose.shots(results),
+        test_images=results[0].matrix.test_counts,
         comparison=tables.comparison_table(found),
         comparison_notes=[prose.comparison_notes(found, tables.shown_quantities(found)), prose.spread_note(results)],
         legend=[(looks[row.method], row.title) for row in found.rows],
         sessions=_sessions(found, looks) if novel else None,
         layers=_layers(inside),
         maps=_maps(inside),
-        cost=_cost(found, results),
-        settings=_settings(found, results),
+        cost=tables.cost_table(found),
+        machines=_distinct(machine(result.hardware) for result in results),
+        commits=_distinct(result.commit or "not recorded" for result in results),
+        recipes=_distinct(result.recipe for result in results if result.recipe),
+        runs=tables.runs_table(found),
+        differing=tables.differing_settings(results, [found.row(result.method).title for result in results]),
+        shared=tables.shared_settings(results),
         glossary=glossary(),
         result_files=len(results),
     )
@@ -75,14 +72,10 @@ def _cards(found: Comparison, looks: Mapping[str, Style], base: int, new: int) -
         cards.append((f"{new} new classes", when, "novel_last"))
         cards.append(("Balance of both", "gAcc, grid variant, over all sessions", HEADLINE))
 
-    def bars(key: str) -> list[Any]:
-        return [
-            (row.title, value.mean if (value := row.cells[key]) else None, looks[row.method].colour,
-             {"glance": key, "method": row.method})
-            for row in found.rows
-        ]  # fmt: skip
+    def bar(row: MethodRow, key: str) -> tuple[Any, ...]:
+        return row.title, row.mean(key), looks[row.method].colour, {"glance": key, "method": row.method}
 
-    return [(title, note, bars(key)) for title, note, key in cards]
+    return [(title, note, [bar(row, key) for row in found.rows]) for title, note, key in cards]
 
 
 def _sessions(found: Comparison, looks: Mapping[str, Style]) -> dict[str, Any]:
@@ -97,8 +90,8 @@ def _sessions(found: Comparison, looks: Mapping[str, Style]) -> dict[str, Any]:
             f"{row.title}: {percent(row.mean('gacc_exact'), 2)} ({number(row.mean(HEADLINE))})" for row in found.rows
         ],
         "pictures": [
-            (f"{label(key)}, after every session", figures.sessions_figure(found, looks, key, limits), note)
-            for key, note in _SESSION_NOTES.items()
+            (f"{label(key)}, after every session", figures.sessions_figure(found, looks, key, limits))
+            for key in tables.SESSION_SCORES
         ],
         "table": tables.sessions_table(found),
         "matrices": [
@@ -110,12 +103,11 @@ def _sessions(found: Comparison, looks: Mapping[str, Style]) -> dict[str, Any]:
 def _layers(inside: Analysis) -> dict[str, Any] | None:
     if not inside.layers:
         return None
-    kinds = [kind for kind in LAYER_STYLES if any(layer.kind == kind for layer in inside.layers)]
     pictures = [("Base classes", figures.layer_figure(inside.layers, "base", "base classes"))]
     if any(layer.novel is not None for layer in inside.layers):
         pictures.append(("New classes", figures.layer_figure(inside.layers, "novel", "new classes")))
     return {
-        "legend": [(LAYER_STYLES[kind], LAYER_NAMES[kind], kind in JOINED_LAYERS) for kind in kinds],
+        "legend": layer_legend({layer.kind for layer in inside.layers}),
         "pictures": pictures,
         "table": tables.layers_table(inside.layers),
     }
@@ -135,20 +127,5 @@ def _maps(inside: Analysis) -> dict[str, Any] | None:
     return {"legend": legend, "pictures": pictures}
 
 
-def _cost(found: Comparison, results: Sequence[Result]) -> dict[str, Any]:
-    machines = list(dict.fromkeys(machine(result.hardware) for result in results))
-    commits = list(dict.fromkeys(result.commit or "not recorded" for result in results))
-    return {
-        "table": tables.cost_table(found),
-        "machines": machines,
-        "facts": {"Hardware": machines, "Code": f"commit {listed(commits)}"},
-    }
-
-
-def _settings(found: Comparison, results: Sequence[Result]) -> dict[str, Any]:
-    return {
-        "recipes": list(dict.fromkeys(result.recipe for result in results if result.recipe)),
-        "runs": tables.runs_table(found),
-        "differing": tables.differing_settings(results, [found.row(result.method).title for result in results]),
-        "shared": tables.shared_settings(results),
-    }
+def _distinct(texts: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(texts))

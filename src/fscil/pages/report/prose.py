@@ -36,11 +36,12 @@ def headline(found: Comparison) -> str:
         return f"{rank}{_sentence_case(ours)}; {theirs}. {doubt}"
     first = _outcome(gaps["base_last"])
     name = "It" if rank else _sentence_case(_named(subject))
-    sentence = f"{name} {_on_base(first, subject, reference, base)}"
-    if new:
-        second = _outcome(gaps["novel_last"])
-        sentence += f" {_link(first, second)} {_on_new(second, subject, reference, new)}"
-    return f"{rank}{sentence}."
+    sentence = f"{rank}{name} {_on_base(first, subject, reference, base)}"
+    if not new:
+        return f"{sentence}."
+    second = _outcome(gaps["novel_last"])
+    turns = (first == "worse" and second == "better") or (first != "worse" and second == "worse")
+    return f"{sentence} {'but' if turns else 'and'} {_on_new(second, subject, reference, new)}."
 
 
 def balance(found: Comparison) -> str:
@@ -103,26 +104,6 @@ def comparison_notes(found: Comparison, shown: Sequence[str]) -> str:
     return note
 
 
-def tested(results: Sequence[Result]) -> str:
-    """The plan of the sessions."""
-    base, *novel = results[0].matrix.classes
-    story = f"The network first learns {base} base classes from many images each."
-    if novel:
-        way = str(min(novel)) if len(set(novel)) == 1 else f"{min(novel)} to {max(novel)}"
-        each = f"{way} new class{'' if way == '1' else 'es'}"
-        source = f", with {shots(results)} per class" if shots(results) else ""
-        follow = f"Then {len(novel)} sessions follow, each" if len(novel) > 1 else "Then one session follows,"
-        story += f" {follow} bringing {each}{source} and none of the earlier images."
-        story += " After every session it is asked to name test images of all classes seen so far, "
-        story += f"{base + sum(novel)} at the end."
-    else:
-        story += " No new classes were taught in these runs."
-    if counts := results[0].matrix.test_counts:
-        of_new = f" and {sum(counts[1:])} of new classes" if novel else ""
-        story += f" Tested on {counts[0]} images of base classes{of_new}."
-    return story
-
-
 def leader(found: Comparison) -> MethodRow:
     """The method the headline is about: the best balanced one that is not the baseline."""
     return max((row for row in found.rows if row.method != found.baseline), key=lambda row: row.mean(HEADLINE))
@@ -169,11 +150,6 @@ def _outcome(gap: Difference) -> str:
     if gap.clear:
         return "better" if gap.mean > 0 else "worse"
     return "equal" if abs(gap.mean) <= _CLOSE else "unclear"
-
-
-def _link(first: str, second: str) -> str:
-    turns = (first == "worse" and second == "better") or (first != "worse" and second == "worse")
-    return "but" if turns else "and"
 
 
 def _on_base(outcome: str, subject: MethodRow, reference: MethodRow, base: str) -> str:

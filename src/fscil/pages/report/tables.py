@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -55,15 +56,9 @@ def comparison_table(found: Comparison) -> Table:
 
 
 def _compared(found: Comparison, row: MethodRow, key: str) -> Cell:
-    value = spread_cell(row.cells[key], metric=key, method=row.method)
+    value = spread_cell(row.cells[key], best=row.method in found.best(key), metric=key, method=row.method)
     gap = row.differences.get(key)
-    return Cell(
-        value.text,
-        value.std,
-        "best" if row.method in found.best(key) else "",
-        None if gap is None else _change(key, gap),
-        value.data,
-    )
+    return value if gap is None else replace(value, change=_change(key, gap))
 
 
 def _change(key: str, gap: Difference) -> Change:
@@ -72,11 +67,8 @@ def _change(key: str, gap: Difference) -> Change:
     size = f"{signed(gap.mean)} ± {number(gap.error)}"
     if not gap.clear:
         return Change(size, "unclear", "≈", "within the noise")
-    return Change(size, "good", "▲", "better") if _is_better(key, gap) else Change(size, "bad", "▼", "worse")
-
-
-def _is_better(key: str, gap: Difference) -> bool:
-    return (gap.mean > 0) == METRICS[key].higher_is_better
+    better = (gap.mean > 0) == METRICS[key].higher_is_better
+    return Change(size, "good", "▲", "better") if better else Change(size, "bad", "▼", "worse")
 
 
 def terminal_table(found: Comparison, *, short: bool) -> Table:
