@@ -7,6 +7,7 @@ their figures, and the numbers that come with the package (src/fscil/results/mea
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -20,6 +21,7 @@ from fscil.pages.paper.gacc import BLOCKS, FIGURES
 from fscil.pages.results.method_pages import method_pages
 from fscil.pages.results.page import results_page
 from fscil.paper.audit import audit
+from fscil.results.grouping import collect
 from fscil.results.measured import SHIPPED, measured
 
 _BLOCK = re.compile(r"(<!-- computed: ([\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -36,9 +38,10 @@ def refresh(docs: Path, results: Path) -> list[Path]:
 
 def generated(docs: Path, results: Path) -> dict[Path, str]:
     """Every generated text as it should be now; figures apart."""
+    found = collect(results)
     pages = {
-        docs / "results.md": results_page(results, docs),
-        **method_pages(results, docs),
+        docs / "results.md": results_page(found, os.path.relpath(results, docs)),
+        **method_pages(found, os.path.relpath(results, docs / "methods"), docs),
         docs / "audit.md": audit_page(audit()),
     }
     if (page := docs / "gacc.md").is_file():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,15 +12,15 @@ from fscil.pages.kit.prose import plus_minus
 from fscil.pages.kit.table import markdown, table
 from fscil.pages.results.page import COLUMNS
 from fscil.paper.printed import datasets
-from fscil.results.grouping import Group, MeasuredBenchmark, collect, dataset_key
+from fscil.results.grouping import Group, MeasuredBenchmark, dataset_key
 
 BEGIN, END = "<!-- numbers: made by `make docs` -->", "<!-- end of numbers -->"
 _COLUMNS = [key for key in COLUMNS if key != "gacc_exact"]  # pages compare with published values
 
 
-def method_pages(results: Path, docs: Path) -> dict[Path, str]:
-    """The pages under docs/methods that have a place for numbers, with the numbers in it."""
-    measured, pages = collect(results), {}
+def method_pages(measured: Sequence[MeasuredBenchmark], root: str, docs: Path) -> dict[Path, str]:
+    """The pages under docs/methods that have a place for numbers, with the numbers in it; `root` as seen from there."""
+    pages = {}
     for path in sorted((docs / "methods").glob("*.md")):
         text = path.read_text(encoding="utf-8")
         if BEGIN not in text:
@@ -29,8 +28,7 @@ def method_pages(results: Path, docs: Path) -> dict[Path, str]:
         before, _, rest = text.partition(BEGIN)
         if END not in rest:
             raise InputError(f"{path} has no line '{END}' after its numbers begin; put it back.")
-        numbers = _numbers(measured, path.stem, os.path.relpath(results, path.parent))
-        pages[path] = f"{before}{BEGIN}\n\n{numbers}\n\n{END}{rest.partition(END)[2]}"
+        pages[path] = f"{before}{BEGIN}\n\n{_numbers(measured, path.stem, root)}\n\n{END}{rest.partition(END)[2]}"
     return pages
 
 
