@@ -94,7 +94,6 @@ def _relevant(slips: tuple[Slip, ...], column: str) -> tuple[Slip, ...]:
 def _finding(
     printed: PrintedTable, row: str, check: Check, slips: tuple[Slip, ...] = (), *, quoted: bool = False
 ) -> AuditFinding:
-    explained = check.verdict == "explained"
     bounds = check.wide if check.verdict != "agrees" else check.strict
     return AuditFinding(
         kind="gacc" if check.column == "gacc" else "mean",
@@ -107,7 +106,7 @@ def _finding(
         low=bounds.low,
         high=bounds.high,
         verdict=check.verdict,
-        note=check.reason if explained else "",
+        note=check.reason if check.verdict == "explained" else "",
         slips=slips,
         quoted=quoted,
     )
@@ -207,11 +206,10 @@ def _asked_for(dataset: str, method: str, i: int) -> str:
     )
 
 
-def _blind() -> Iterator[str]:
-    known = {(dataset, method) for dataset, method in inversions()}
-    seen = set()
-    for printed, row, complete in printed_rows():
-        entry = f"{method_title(row.key)}, {complete.plan.title}"
-        if complete.gacc is not None and (printed.dataset, row.key) not in known and entry not in seen:
-            seen.add(entry)
-            yield entry
+def _blind() -> Iterable[str]:
+    rows = (
+        f"{method_title(row.key)}, {complete.plan.title}"
+        for printed, row, complete in printed_rows()
+        if complete.gacc is not None and (printed.dataset, row.key) not in inversions()
+    )
+    return dict.fromkeys(rows)

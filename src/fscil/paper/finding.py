@@ -35,9 +35,7 @@ class AuditFinding:
 
     @property
     def where(self) -> str:
-        if not self.tables:
-            return ""
-        return f"Table{'s' if len(self.tables) > 1 else ''} {', '.join(self.tables)}"
+        return f"Table{'s' if len(self.tables) > 1 else ''} {', '.join(self.tables)}" if self.tables else ""
 
     @property
     def quantity(self) -> str:

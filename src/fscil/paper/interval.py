@@ -23,10 +23,6 @@ class Interval:
     def middle(self) -> float:
         return (self.low + self.high) / 2
 
-    @property
-    def half_width(self) -> float:
-        return (self.high - self.low) / 2
-
     def __add__(self, other: Interval) -> Interval:
         return Interval(self.low + other.low, self.high + other.high)
 

@@ -34,7 +34,6 @@ class Inversion:
     novel: tuple[Interval, ...]  # accuracy on all novel classes; base session: 0 to 0, it has none
     gacc_grid: Interval
     gacc_exact: Interval
-    gacc_grid_rounded: Interval  # wider: if every task's accuracy was rounded to 0.1 first, as the released code does
     matrix: AccuracyMatrix  # the middle of the bounds; the novel sessions share their mean, which gAcc cannot tell
 
 
@@ -53,7 +52,7 @@ def invert(plan: BenchmarkPlan, aacc: Sequence[PrintedCell], novel: Sequence[Pri
         for n, (a, m) in enumerate(zip(accuracies, novels, strict=True))
     )
     grid, exact = (gacc_bounds(plan, accuracies, novels, variant) for variant in ("grid", "exact"))
-    return Inversion(bases, novels, grid, exact, grid.widen(task_rounding(plan)), _middle_matrix(plan, bases, novels))
+    return Inversion(bases, novels, grid, exact, _middle_matrix(plan, bases, novels))
 
 
 def task_rounding(plan: BenchmarkPlan) -> float:

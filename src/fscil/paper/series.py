@@ -8,17 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
+from fscil import metrics
 from fscil.core.errors import InputError, nearest
 from fscil.core.matrix import AccuracyMatrix
-from fscil.metrics import (
-    aacc,
-    aacc_per_session,
-    gacc_curve,
-    gacc_grid,
-    gacc_grid_per_session,
-    grid_steps,
-    novel_acc_per_session,
-)
 from fscil.paper.inversion import inversions
 from fscil.paper.printed import BenchmarkPlan, corner_matrix, method_title, tables
 from fscil.results.grouping import dataset_key, group_draws, settings
@@ -47,21 +39,21 @@ class Series:
 
     @cached_property
     def aacc(self) -> Spread:
-        return spread([aacc(matrix) for matrix in self.matrices])
+        return spread([metrics.aacc(matrix) for matrix in self.matrices])
 
     @cached_property
     def gacc(self) -> Spread:
-        return spread([gacc_grid(matrix) for matrix in self.matrices])
+        return spread([metrics.gacc_grid(matrix) for matrix in self.matrices])
 
     def aacc_per_session(self) -> np.ndarray:
-        return self._per_draw(aacc_per_session)
+        return self._per_draw(metrics.aacc_per_session)
 
     def gacc_per_session(self) -> np.ndarray:
-        return self._per_draw(gacc_grid_per_session)
+        return self._per_draw(metrics.gacc_grid_per_session)
 
     def novel_per_session(self) -> np.ndarray:
         """From the first incremental session on."""
-        return self._per_draw(lambda matrix: novel_acc_per_session(matrix)[1:])
+        return self._per_draw(lambda matrix: metrics.novel_acc_per_session(matrix)[1:])
 
     def last_row(self) -> np.ndarray:
         """Accuracy on every task after the last session."""
@@ -69,11 +61,11 @@ class Series:
 
     def curve(self) -> tuple[list[float], np.ndarray]:
         """alpha and gAcc(alpha) on the published grid, whose area is the grid gAcc."""
-        steps = grid_steps(self.classes)
+        steps = metrics.grid_steps(self.classes)
         if steps is None:
             raise InputError(f"{self.title} has a base session only; gAcc needs at least one novel session.")
         alphas = [k / steps for k in range(steps + 1)]
-        return alphas, self._per_draw(lambda matrix: gacc_curve(matrix, alphas, at_zero="published"))
+        return alphas, self._per_draw(lambda matrix: metrics.gacc_curve(matrix, alphas, at_zero="published"))
 
     def _per_draw(self, metric: Callable[[AccuracyMatrix], Sequence[float | None] | np.ndarray]) -> np.ndarray:
         return np.array([metric(matrix) for matrix in self.matrices], dtype=float)

@@ -1,4 +1,4 @@
-"""Jinja templates: whatever is not markup already is escaped, so no name can break out of its place."""
+"""Jinja templates: in HTML whatever is not markup already is escaped, so no name can break out of its place."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from markupsafe import Markup
 from fscil.pages.kit import prose
 from fscil.pages.kit.looks import role_of
 from fscil.pages.kit.svg import swatch
+from fscil.pages.kit.table import markdown
 
 
 @cache
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("fscil.pages", "templates"),
-        autoescape=True,
+        autoescape=lambda name: not str(name).endswith(".md.j2"),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -27,6 +28,7 @@ def _environment() -> Environment:
         name: getattr(prose, name)
         for name in ("number", "signed", "percent", "plus_minus", "plural", "counted", "listed", "capitalised")
     }
+    environment.filters["markdown"] = markdown
     environment.globals |= {"swatch": swatch, "role_of": role_of}
     return environment
 

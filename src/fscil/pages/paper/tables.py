@@ -27,12 +27,9 @@ _HEADERS = {
 }  # fmt: skip
 _RANKED = ("comparison", "novel", "ablation", "layers")
 _FIRST = {
-    "corner": "Model",
-    "backbones": "Backbone",
-    "tradeoffs": "Data set (source)",
-    "layers": "Features",
+    "corner": "Model", "backbones": "Backbone", "tradeoffs": "Data set (source)", "layers": "Features",
     "ablation": "Variant",
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from matplotlib.figure import Figure
@@ -47,29 +48,23 @@ class PaperFigure:
     runs: Literal["none", "may", "must"] = "none"  # whether a user's runs belong into it
 
 
+def _with_yours(dataset: str, title: str, drawn: Callable[[list[Series]], Figure]) -> PaperFigure:
+    """Published methods of one data set, and a user's runs if given."""
+    return PaperFigure(title, lambda request: drawn(request.on(dataset)), dataset, runs="may")
+
+
 FIGURES: dict[str, PaperFigure] = {
-    "corner-cases": PaperFigure(
-        "Lazy, Greedy and Greedy-NF beside real methods (figures 2 and A1)",
-        lambda request: corner_figure(request.on("mini")),
-        "mini",
-        runs="may",
+    "corner-cases": _with_yours(
+        "mini", "Lazy, Greedy and Greedy-NF beside real methods (figures 2 and A1)", corner_figure
     ),
     "pair": PaperFigure(
         "Two methods under aAcc and gAcc (figure 1); with runs of two methods: those",
         lambda request: pair_figure(request.series),
         runs="may",
     ),
-    "comparison-mini": PaperFigure(
-        "All methods on miniImageNet (figure 5)",
-        lambda request: comparison("mini", request.on("mini")),
-        "mini",
-        runs="may",
-    ),
-    "comparison-cifar": PaperFigure(
-        "All methods on CIFAR-100 (figure A3)",
-        lambda request: comparison("cifar100", request.on("cifar100")),
-        "cifar100",
-        runs="may",
+    "comparison-mini": _with_yours("mini", "All methods on miniImageNet (figure 5)", partial(comparison, "mini")),
+    "comparison-cifar": _with_yours(
+        "cifar100", "All methods on CIFAR-100 (figure A3)", partial(comparison, "cifar100")
     ),
     "comparison-cub": PaperFigure(
         "All methods on CUB-200, printed values (for figure 6)", lambda _: printed_comparison("cub")
