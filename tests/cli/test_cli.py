@@ -39,7 +39,7 @@ def test_a_run_leaves_every_stage_behind(finished: Path) -> None:
     for method in ("prototypes", "yourself"):
         for draw in range(2):
             result = json.loads((finished / method / f"shots-{draw}" / "result.json").read_text())
-            assert result["schema"] == 1
+            assert result["schema"] == 2
             assert result["method"] == method
             assert result["shots_seed"] == draw
             assert result["classes"] == [6, 2, 2]

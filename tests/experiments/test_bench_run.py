@@ -26,11 +26,12 @@ from fscil.core.errors import InputError
 from fscil.core.progress import Reporter
 from fscil.core.storage import read_json
 from fscil.data.session import Session
-from fscil.experiments.bench import cells as work
+from fscil.experiments import runner
 from fscil.experiments.bench import plan as plans
-from fscil.experiments.bench.collect import assemble
-from fscil.experiments.bench.engines import run_plan
-from fscil.experiments.bench.plan import Request, make_plan
+from fscil.experiments.bench.collect import collect_bench
+from fscil.experiments.bench.engines import Failures, Grid, fill_grid
+from fscil.experiments.bench.plan import BenchRequest, Plan, make_plan
+from fscil.experiments.recipes import own_recipe as find_own_recipe
 from fscil.experiments.run import Run
 from fscil.methods import REGISTRY, Prototypes, YourSelf
 from fscil.training.checkpoint import Classifier, save_classifier
@@ -40,8 +41,16 @@ SETTINGS = [part for setting in QUICK for part in ("--set", setting)]
 QUIET = Reporter(quiet=True)
 
 
-def request(out: Path, methods: str = "yourself", **changes: Any) -> Request:
-    return Request("digits", methods, draws=2, overrides=QUICK, out=out, **changes)
+def request(out: Path, methods: str = "yourself", **changes: Any) -> BenchRequest:
+    return BenchRequest("digits", methods, draws=2, overrides=QUICK, out=out, **changes)
+
+
+def filled(plan: Plan, engine: str = "local", fresh: bool = False) -> Failures:
+    return fill_grid(Grid(plan, QUIET, fresh), engine)
+
+
+def collected(plan: Plan, failures: Failures | None = None) -> Any:
+    return collect_bench(Grid(plan, QUIET), failures or {})
 
 
 def bench(*arguments: object) -> str:
@@ -93,7 +102,9 @@ def test_a_cell_is_what_a_run_gives(finished: Path, tmp_path: Path) -> None:
         mine = read_json(path)
         theirs = read_json(next(finished.glob(f"networks/*/{path.relative_to(run.out)}")))
         assert theirs["matrix"] == mine["matrix"]
-        assert set(theirs) == {*mine, "cost"}
+        assert theirs["inputs"] == mine["inputs"]
+        assert theirs["network"] == mine["network"]
+        assert set(theirs) == set(mine)
         assert theirs["cost"]["network_parameters"] == sum(p.numel() for p in run.train().backbone.parameters())
         assert theirs["cost"]["peak_memory_mb"] > 50
     means = read_json(next(finished.glob("networks/*/prototypes/shots-0/result.json")))
@@ -121,14 +132,14 @@ def test_more_draws_join_those_measured_before(finished: Path, tmp_path: Path) -
 
 
 def test_another_training_setting_is_another_network(finished: Path) -> None:
-    same = make_plan(request(finished)).trainings[0]
+    same = make_plan(request(finished)).networks[0]
     assert same.folder.is_dir()
-    other = make_plan(dataclasses.replace(request(finished), overrides=(*QUICK, "train.lr=0.5"))).trainings[0]
+    other = make_plan(dataclasses.replace(request(finished), overrides=(*QUICK, "train.lr=0.5"))).networks[0]
     assert not other.folder.exists()
-    shots = make_plan(dataclasses.replace(request(finished), overrides=(*QUICK, "data.shot=2"))).trainings[0]
+    shots = make_plan(dataclasses.replace(request(finished), overrides=(*QUICK, "data.shot=2"))).networks[0]
     assert not shots.folder.exists()  # the same network, but not the same sessions
     pace = ("train.checkpoint_seconds=1", "train.compile=off", "devices=1")
-    assert make_plan(dataclasses.replace(request(finished), overrides=(*QUICK, *pace))).trainings[0].key == same.key
+    assert make_plan(dataclasses.replace(request(finished), overrides=(*QUICK, *pace))).networks[0].key == same.key
 
 
 def test_methods_share_a_network_where_their_recipes_ask_for_the_same(
@@ -136,24 +147,25 @@ def test_methods_share_a_network_where_their_recipes_ask_for_the_same(
 ) -> None:
     own_recipe("digits_yourself", "top_k = 1\n")  # another option, the same training
     plan = make_plan(request(tmp_path))
-    assert [entry.config.recipe for entry in plan.entries] == ["digits", "digits", "digits_yourself"]
-    assert len(plan.trainings) == 1
+    assert [entry.config.recipe for entry in plan.methods] == ["digits", "digits", "digits_yourself"]
+    assert len(plan.networks) == 1
     own_recipe("digits_yourself", "\n[train.augment]\nnoise = 0.1\n")
     plan = make_plan(request(tmp_path))
-    assert len(plan.trainings) == 2
+    assert len(plan.networks) == 2
     # Class means are measured on both networks, as a control.
-    assert [sorted({cell.method for cell in plan.cells(t)}) for t in plan.trainings] == [
+    assert [sorted({cell.method for cell in plan.cells(t)}) for t in plan.networks] == [
         ["lazy", "prototypes"],
         ["prototypes", "yourself"],
     ]
-    failures = run_plan(plan, "local", QUIET)
-    found = assemble(plan, failures)
+    failures = filled(plan)
+    found = collected(plan, failures)
     assert not failures
     assert not found.left_out
     rows = {row.method: row for row in found.rows}
     assert rows["yourself"].network != rows["prototypes"].network
-    assert found.class_means(rows["lazy"]) == found.spread("prototypes", "gacc_grid")
-    assert found.class_means(rows["yourself"]) != found.spread("prototypes", "gacc_grid")
+    means = found.comparison.row("prototypes").cells["gacc_grid"]
+    assert found.class_means("lazy") == means
+    assert found.class_means("yourself") != means
 
 
 def test_the_same_backbone_for_all_keeps_the_methods_options(
@@ -161,17 +173,17 @@ def test_the_same_backbone_for_all_keeps_the_methods_options(
 ) -> None:
     own_recipe("digits_yourself", "top_k = 1\n[train.augment]\nnoise = 0.1\n")
     plan = make_plan(request(tmp_path, same_backbone=True))
-    assert len(plan.trainings) == 1
-    entry = plan.entries[-1]
+    assert len(plan.networks) == 1
+    entry = plan.methods[-1]
     assert entry.config.options["yourself"]["top_k"] == 1
     assert entry.config.train.augment.noise == 0
 
 
 def test_a_hyphen_in_a_name_is_no_obstacle(own_recipe: Callable[[str, str], None]) -> None:
     own_recipe("digits_nc_fscil", "")
-    assert plans.own_recipe("digits", "nc-fscil") == "digits_nc_fscil"
-    assert plans.own_recipe("digits", "fscil") is None
-    assert plans.own_recipe("glyphs", "nc-fscil") is None
+    assert find_own_recipe("digits", "nc-fscil") == "digits_nc_fscil"
+    assert find_own_recipe("digits", "fscil") is None
+    assert find_own_recipe("glyphs", "nc-fscil") is None
 
 
 def test_data_from_elsewhere_keeps_the_data_sets_recipes(
@@ -180,7 +192,7 @@ def test_data_from_elsewhere_keeps_the_data_sets_recipes(
     own_recipe("digits_yourself", "top_k = 1\n")
     copy = ("data.name=npz", f"data.path={tmp_path / 'copy.npz'}")
     plan = make_plan(dataclasses.replace(request(tmp_path), overrides=(*QUICK, *copy)))
-    (mine,) = [entry for entry in plan.entries if entry.method == "yourself"]
+    (mine,) = [entry for entry in plan.methods if entry.method == "yourself"]
     assert (mine.config.recipe, mine.config.data.name) == ("digits_yourself", "npz")
     assert mine.config.options["yourself"]["top_k"] == 1
 
@@ -196,41 +208,41 @@ def test_recipes_with_other_sessions_do_not_compare(own_recipe: Callable[[str, s
 def test_a_trained_network_is_taken_where_it_fits(finished: Path, tmp_path: Path) -> None:
     network = next(finished.glob("networks/*/base/backbone.safetensors"))
     plan = make_plan(request(tmp_path, checkpoints=(network,)))
-    assert not run_plan(plan, "local", QUIET)
+    assert not filled(plan)
     assert not list(tmp_path.rglob("backbone.safetensors"))
     expected = read_json(finished / "bench.json")["scores"]
-    found = assemble(plan, {})
-    assert {row.method: list(found.values(row.method, "aacc").values()) for row in found.rows} == {
+    found = collected(plan)
+    assert {row.method: [r.metrics["aacc"] for r in row.results] for row in found.comparison.rows} == {
         method: scores["aacc"] for method, scores in expected.items()
     }
     other = dataclasses.replace(request(tmp_path, checkpoints=(network,)), overrides=(*QUICK, "train.lr=0.5"))
     with pytest.raises(InputError, match="No method here has the base training"):
         make_plan(other)
     shared = make_plan(dataclasses.replace(other, same_backbone=True))  # whatever its training
-    assert shared.trainings[0].config.train.lr == 4e-3
-    assert shared.trainings[0].checkpoint == network
+    assert shared.networks[0].config.train.lr == 4e-3
+    assert shared.networks[0].checkpoint == network
 
 
 def test_killed_at_any_moment_it_goes_on_to_the_same_numbers(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = make_plan(request(tmp_path))
-    write, count = work.write_json, iter(range(4))
+    write, count = runner.write_json, iter(range(4))
 
     def interrupted(path: Path, document: Any) -> None:
         if path.name == "result.json" and next(count, None) is None:
             raise KeyboardInterrupt
         write(path, document)
 
-    monkeypatch.setattr(work, "write_json", interrupted)
+    monkeypatch.setattr(runner, "write_json", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run_plan(plan, "local", QUIET)
+        filled(plan)
     assert len(list(tmp_path.rglob("result.json"))) == 4
-    monkeypatch.setattr(work, "write_json", write)
+    monkeypatch.setattr(runner, "write_json", write)
     times = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("result.json")}
     next(iter(times)).write_text('{"schema": 1, "half a f')  # and one file damaged besides
-    run_plan(plan, "local", QUIET)
-    found = assemble(plan, {})
+    filled(plan)
+    found = collected(plan)
     expected = read_json(finished / "bench.json")
     assert [[draw.matrix for draw in row.draws] for row in found.rows] == [
         [tuple(map(tuple, draw["matrix"])) for draw in row["draws"]] for row in expected["rows"]
@@ -262,7 +274,7 @@ def test_a_kill_during_base_training_costs_nothing(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(Reporter, "task", watched)
     with pytest.raises(KeyboardInterrupt):
-        run_plan(make_plan(Request("digits", "lazy", draws=1, overrides=settings, out=tmp_path)), "local", QUIET)
+        filled(make_plan(BenchRequest("digits", "lazy", draws=1, overrides=settings, out=tmp_path)))
     assert seen[0] > 1
 
 
@@ -279,7 +291,7 @@ def test_a_method_that_cannot_run_does_not_stop_the_others(tmp_path: Path, monke
         bench("--data", "digits", "--methods", "yourself", "--seeds", 1, "--out", tmp_path / "x", "--resume")
 
 
-def test_a_crash_is_told_and_ends_with_code_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_is_reported_and_ends_with_code_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(YourSelf, "fit_novel", lambda self, session: 1 / 0)
     arguments = ["bench", "--data", "digits", "--methods", "yourself", "--seeds", "1", "--out", str(tmp_path / "x")]
     done = CliRunner().invoke(app, [*arguments, *SETTINGS])
@@ -290,12 +302,12 @@ def test_a_crash_is_told_and_ends_with_code_one(tmp_path: Path, monkeypatch: pyt
 
 
 def test_all_leaves_out_what_the_network_cannot_give_and_names_refuse_it(tmp_path: Path) -> None:
-    asked = Request(
+    asked = BenchRequest(
         recipe="cifar100_resnet12", methods="all", same_backbone=True, out=tmp_path, overrides=("accelerator=cpu",)
     )
     plan = make_plan(asked)
     assert "needs intermediate layers" in plan.left_out["yourself"]
-    assert "prototypes" in [entry.method for entry in plan.entries]
+    assert "prototypes" in [entry.method for entry in plan.methods]
     with pytest.raises(InputError, match="needs intermediate layers"):
         make_plan(dataclasses.replace(asked, methods="yourself"))
 
@@ -311,7 +323,7 @@ def test_a_trained_network_needs_no_teacher_any_more(tmp_path: Path) -> None:
     path = tmp_path / "network.safetensors"
     save_classifier(path, Classifier(config.backbone, config.train, 6), {"config": configs.to_dict(config)})
     plan = make_plan(request(tmp_path / "out", same_backbone=True, checkpoints=(path,)))
-    assert [entry.training.checkpoint for entry in plan.entries] == [path] * 3
+    assert [entry.network.checkpoint for entry in plan.methods] == [path] * 3
 
 
 @pytest.mark.parametrize(
@@ -332,9 +344,9 @@ def test_a_trained_network_needs_no_teacher_any_more(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input_is_one_sentence(arguments: list[str], words: str, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=words) as told:
+    with pytest.raises(InputError, match=words) as refused:
         bench(*arguments, "--out", tmp_path / "x")
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(refused.value)
     assert not (tmp_path / "x").exists()
 
 
@@ -348,14 +360,14 @@ def test_ray_gives_the_same_numbers(finished: Path, tmp_path: Path, monkeypatch:
     """With a stand-in that does at once what ray does elsewhere: tasks, their order, and failures on the way."""
     monkeypatch.setitem(sys.modules, "ray", _at_once())
     plan = make_plan(request(tmp_path))
-    assert not run_plan(plan, "ray", QUIET)
-    found = assemble(plan, {})
+    assert not filled(plan, "ray")
+    found = collected(plan)
     expected = read_json(finished / "bench.json")["scores"]
-    assert {row.method: list(found.values(row.method, "aacc").values()) for row in found.rows} == {
+    assert {row.method: [r.metrics["aacc"] for r in row.results] for row in found.comparison.rows} == {
         method: scores["aacc"] for method, scores in expected.items()
     }
     monkeypatch.setattr(Prototypes, "fit_base", lambda self, session: 1 / 0)
-    failures = run_plan(plan, "ray", QUIET, fresh=True)
+    failures = filled(plan, "ray", fresh=True)
     assert [method for _, method in failures] == ["prototypes"]
 
 
@@ -364,7 +376,7 @@ def test_data_settings_name_the_benchmark() -> None:
     config = configs.load("digits")
     for field in dataclasses.fields(DataConfig):
         value = getattr(config.data, field.name)
-        changed = {bool: not value, int: 7, float: 0.123, str: "other"}[type(value)]
+        changed = {bool: not value, int: 7, float: 0.123, str: "stored"}[type(value)]
         other = dataclasses.replace(config, data=dataclasses.replace(config.data, **{field.name: changed}))
         assert (plans._key(other) == plans._key(config)) == (field.name == "download"), field.name
 

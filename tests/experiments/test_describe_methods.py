@@ -1,4 +1,4 @@
-"""`fscil methods`: what is told of every method comes from the method, the recipes and the stored results."""
+"""`fscil methods`: what is said of every method comes from the method, the recipes and the stored results."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from fscil.cli.main import app
 from fscil.core import config as configs
 from fscil.core.errors import InputError
 from fscil.core.storage import write_json
-from fscil.experiments.bench.collect import year_of
-from fscil.experiments.bench.methods import describe_methods
+from fscil.experiments.recipes import describe_methods, year_of
 from fscil.methods import REGISTRY
 
 
@@ -29,7 +28,7 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-def test_every_method_is_told_in_full(results: Path) -> None:
+def test_every_method_is_described_in_full(results: Path) -> None:
     rows = {row["name"]: row for row in describe_methods(results)}
     assert set(rows) == set(REGISTRY)
     for name, row in rows.items():
@@ -55,7 +54,7 @@ def test_without_a_folder_the_numbers_are_those_that_come_with_the_package(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     stored = Path(__file__).parents[2] / "results"
-    assert describe_methods() == describe_methods(stored), "Run python -m fscil.pages.results."
+    assert describe_methods() == describe_methods(stored), "Run make docs."
     assert all(row["verified"] for row in describe_methods())
 
 
@@ -69,7 +68,7 @@ def test_own_recipes_belong_to_one_method_only() -> None:
 def test_the_listing(results: Path) -> None:
     runner = CliRunner()
     text = runner.invoke(app, ["methods", "--results", str(results)]).stdout
-    assert re.search(r"verified on glyphs \(glyphs, 2 draws\): gAcc \(grid\) \d\d\.\d\d ± \d+\.\d\d, aAcc", text)
+    assert re.search(r"verified on glyphs \(glyphs, 2 draws\): gAcc, grid \d\d\.\d\d ± \d+\.\d\d, aAcc", text)
     assert "lazy: Lazy, Tang et al., ECCV 2024 (corner case)" in text
     assert "differs: the paper's is a table of made-up accuracies" in text
     assert {row["name"] for row in json.loads(runner.invoke(app, ["methods", "--json"]).stdout)} == set(REGISTRY)

@@ -15,13 +15,18 @@ from fscil.core.errors import InputError
 from fscil.core.storage import read_json
 from fscil.data.benchmark import Exam
 from fscil.evaluation.protocol import run_method
-from fscil.experiments import ablate as ablation
+from fscil.experiments import runner
 from fscil.experiments.ablate import confidence
+from fscil.experiments.ablate.collect import collect_ablation
 from fscil.experiments.ablate.confidence import Setup, measure_confidence, without_fold
-from fscil.experiments.ablate.plan import STEPS, trades
+from fscil.experiments.ablate.plan import PARTS, STEPS, betas
+from fscil.experiments.ablate.study import Study
 from fscil.experiments.run import Run
+from fscil.experiments.runner import NetworkRun
 from fscil.methods import Prototypes
 from fscil.metrics import summary
+from fscil.results.ablation import Ablation
+from fscil.training.checkpoint import read_tensors, save_tensors
 
 SETTINGS = [
     "draws=2",
@@ -41,26 +46,26 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="module")
-def study(run: Run) -> ablation.Study:
-    made = ablation.Study(run, run.out / "base")
+def study(run: Run) -> Study:
+    made = Study(run.on)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("fscil.experiments.ablate.cost._SECONDS", 0.01)
-        made.measure(ablation.PARTS, fresh=False)
+        made.measure(PARTS)
     return made
 
 
 @pytest.fixture(scope="module")
-def found(study: ablation.Study) -> ablation.Ablation:
-    return ablation.assemble(study)
+def found(study: Study) -> Ablation:
+    return collect_ablation(study)
 
 
-def alone(run: Run, study: ablation.Study, method: Any, draw: int) -> dict[str, Any]:
+def alone(run: Run, study: Study, method: Any, draw: int) -> dict[str, Any]:
     """The same measurement without the study."""
-    outcome = run_method(method, run.benchmark.draw(draw), study.cache, seed=run.config.seed, network=run.train())
+    outcome = run_method(method, run.on.benchmark.draw(draw), study.on.cache, seed=run.config.seed, network=run.train())
     return {"": summary(outcome.matrix), **{label: summary(m) for label, m in outcome.variants.items()}}
 
 
-def test_rows_are_what_separate_runs_give(run: Run, study: ablation.Study, found: ablation.Ablation) -> None:
+def test_rows_are_what_separate_runs_give(run: Run, study: Study, found: Ablation) -> None:
     expected = [alone(run, study, Prototypes(), 1)[""]]
     for step in STEPS[1:]:
         assert step.changes is not None
@@ -74,7 +79,7 @@ def test_rows_are_what_separate_runs_give(run: Run, study: ablation.Study, found
     assert study.yourself(STEPS[2].changes or {}).weight_cr == study.method.weight_cr > 0
 
 
-def test_layers_are_what_separate_runs_give(run: Run, study: ablation.Study, found: ablation.Ablation) -> None:
+def test_layers_are_what_separate_runs_give(run: Run, study: Study, found: Ablation) -> None:
     lines = {line.key: line for line in found.layers}
     ours = alone(run, study, study.yourself({}), 0)
     for block in study.blocks:
@@ -87,15 +92,15 @@ def test_layers_are_what_separate_runs_give(run: Run, study: ablation.Study, fou
     assert lines["whole"].scores == found.steps[-1].scores
 
 
-def test_curves_meet_at_the_recipe_and_start_without_the_loss(study: ablation.Study, found: ablation.Ablation) -> None:
+def test_curves_meet_at_the_recipe_and_start_without_the_loss(study: Study, found: Ablation) -> None:
     for curve in found.curves:
         assert [point.factor for point in curve.points] == [0, 0.25, 0.5, 1, 2, 4]
         assert curve.points[3].scores == found.steps[-1].scores
     by_key = {curve.key: curve for curve in found.curves}
-    without = study.yourself(trades(study.method)[2].scaled(0))
+    without = study.yourself(betas(study.method)[2].scaled(0))
     assert (without.weight_intra, without.weight_inter) == (0, 0)
     assert by_key["ir"].points[0].scores != found.steps[-1].scores
-    assert {trade.key: trade.scaled(2) for trade in trades(study.method)} == {
+    assert {beta.key: beta.scaled(2) for beta in betas(study.method)} == {
         "cos": {"weight_cos": 0.2},
         "cr": {"weight_cr": 1.0},
         "ir": {"weight_intra": 0.6, "weight_inter": 0.0},
@@ -104,12 +109,12 @@ def test_curves_meet_at_the_recipe_and_start_without_the_loss(study: ablation.St
 
 def test_a_weight_of_zero_has_no_curve(run: Run) -> None:
     config = configs.load("digits", [*SETTINGS, "options.yourself.weight_cr=0"])
-    other = ablation.Study(dataclasses.replace(run, config=config), run.out / "base")
-    weights = {trade.key: any(trade.weights.values()) for trade in trades(other.method)}
+    other = Study(_elsewhere(run, run.out, config))
+    weights = {beta.key: any(beta.weights.values()) for beta in betas(other.method)}
     assert weights == {"cos": True, "cr": False, "ir": True}
 
 
-def test_calibration_is_about_the_same_predictions(found: ablation.Ablation) -> None:
+def test_calibration_is_about_the_same_predictions(found: Ablation) -> None:
     """Accuracies come from another code path than the matrices: both must count the same images right."""
     steps, layers = {s.key: s for s in found.steps}, {line.key: line for line in found.layers}
     expected = {"prototypes": steps["prototypes"], "rectified": steps["yourself"], "ensemble": steps["whitened"]}
@@ -123,8 +128,8 @@ def test_calibration_is_about_the_same_predictions(found: ablation.Ablation) -> 
 
 
 def test_every_shot_is_left_out_once(run: Run) -> None:
-    method = ablation.Study(run, run.out / "base").method
-    session = Setup(run.benchmark, run.cache(), lambda: method, 0, torch.device("cpu"), None).prepared()[1]
+    method = Study(run.on).method
+    session = Setup(run.on.benchmark, run.on.cache, lambda: method, 0, torch.device("cpu"), None).prepared()[1]
     assert session.view is not None
     left = []
     for fold in range(5):
@@ -136,14 +141,12 @@ def test_every_shot_is_left_out_once(run: Run) -> None:
     assert sorted(left) == sorted(row.tolist() for row in session.view.final)
 
 
-def test_no_test_image_reaches_the_temperature(
-    run: Run, study: ablation.Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_test_image_reaches_the_temperature(run: Run, study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     stored = read_json(study.calibration(0).path)["predictors"]
-    benchmark = run.benchmark.draw(0)
+    benchmark = run.on.benchmark.draw(0)
     honest = benchmark.exam
     monkeypatch.setattr(benchmark, "exam", lambda index: _spoiled(honest(index)))
-    setup = Setup(benchmark, study.cache, lambda: study.yourself({}), run.config.seed, run.device, None)
+    setup = Setup(benchmark, study.on.cache, lambda: study.yourself({}), run.config.seed, run.on.device, None)
     spoiled = measure_confidence(setup)
     for key, judged in stored.items():
         assert spoiled[key]["temperatures"]["left_out"] == judged["temperatures"]["left_out"]
@@ -155,10 +158,10 @@ def _spoiled(exam: Exam) -> Exam:
 
 
 def test_one_shot_leaves_nothing_to_leave_out(run: Run) -> None:
-    benchmark = run.benchmark.draw(0)
+    benchmark = run.on.benchmark.draw(0)
     benchmark.shot = 1
     with pytest.raises(InputError, match="takes two shots"):
-        measure_confidence(Setup(benchmark, run.cache(), lambda: None, 0, run.device, None))  # type: ignore[arg-type,return-value]
+        measure_confidence(Setup(benchmark, run.on.cache, lambda: None, 0, run.on.device, None))  # type: ignore[arg-type,return-value]
 
 
 def test_distributions_are_not_squeezed_again() -> None:
@@ -170,35 +173,38 @@ def test_distributions_are_not_squeezed_again() -> None:
 
 
 def test_a_cut_off_study_continues_to_the_same_document(
-    run: Run, study: ablation.Study, found: ablation.Ablation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Run, study: Study, found: Ablation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parts = ["ablation", "layers"]
-    again = ablation.Study(_elsewhere(run, tmp_path), run.out / "base")
+    again = Study(_elsewhere(run, tmp_path))
     with monkeypatch.context() as patch:
-        patch.setattr("fscil.experiments.ablate.study.write_json", _breaking(3))
+        patch.setattr(runner, "write_json", _breaking(3))
         with pytest.raises(KeyboardInterrupt):
-            again.measure(parts, fresh=False)
+            again.measure(parts)
     files = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").rglob("*.json")}
     assert len(files) == 3
-    assert not ablation.assemble(again).steps
-    again.measure(parts, fresh=False)
+    assert not collect_ablation(again).steps
+    again.measure(parts)
     assert {path: path.stat().st_mtime_ns for path in files} == files
-    continued = ablation.assemble(again)
+    continued = collect_ablation(again)
     assert (continued.steps, continued.layers) == (found.steps, found.layers)
     assert not continued.curves
     assert not continued.predictors
 
 
-def test_cells_of_another_network_are_not_taken(run: Run, study: ablation.Study, tmp_path: Path) -> None:
-    other = tmp_path / "other.safetensors"
-    other.write_bytes((run.out / "base" / "backbone.safetensors").read_bytes() + b" ")
-    assert not ablation.Study(run, other).complete("layers")
-    assert study.complete("layers")
+def test_cells_of_another_network_are_not_taken(run: Run, study: Study, tmp_path: Path) -> None:
+    """One weight changed is another network; another date in its notes is not."""
+    tensors, info = read_tensors(run.on.checkpoint)
+    for name, change in (("same", 0.0), ("other", 1e-3)):
+        changed = {**tensors, "head.weight": tensors["head.weight"] + change}
+        save_tensors(tmp_path / f"{name}.safetensors", changed, {**info, "seconds": 1.0})
+        network = NetworkRun(run.config, run.out, run.on.reporter, checkpoint=tmp_path / f"{name}.safetensors")
+        assert Study(network).complete("layers") == (name == "same")
 
 
-def test_flops_and_parameters_follow_from_the_sizes(run: Run, found: ablation.Ablation) -> None:
+def test_flops_and_parameters_follow_from_the_sizes(run: Run, found: Ablation) -> None:
     costs = {cost.key: cost for cost in found.costs}
-    tokens, d, depth, classes, blocks = 17, 32, 4, sum(run.benchmark.classes), 3
+    tokens, d, depth, classes, blocks = 17, 32, 4, sum(run.on.benchmark.classes), 3
     attention = 2 * tokens * d * 3 * d + 2 * 2 * tokens * tokens * d + 2 * tokens * d * d
     network = 2 * 16 * d * 12 + depth * (attention + 2 * 2 * tokens * d * 4 * d)
     assert costs["backbone"].mflops == pytest.approx(network / 1e6)
@@ -212,10 +218,8 @@ def test_flops_and_parameters_follow_from_the_sizes(run: Run, found: ablation.Ab
     assert all(cost.microseconds > 0 for cost in found.costs)
 
 
-def _elsewhere(run: Run, out: Path) -> Run:
-    other = dataclasses.replace(run, out=out)
-    other.use_checkpoint(run.out / "base")
-    return other
+def _elsewhere(run: Run, out: Path, config: Any = None) -> NetworkRun:
+    return NetworkRun(config or run.config, out, run.on.reporter, checkpoint=run.on.checkpoint)
 
 
 def _breaking(after: int) -> Any:

@@ -62,12 +62,12 @@ def test_the_best_comes_first_and_trials_are_kept(tmp_path: Path) -> None:
     arguments = (CONFIG, benchmark, "yourself", ["weight_novel=0,1,5"], tmp_path, Reporter(quiet=True))
     first = tune(*arguments)
     assert len(first) == 4
-    means = [trial.mean("gacc_grid") for trial in first]
+    means = [trial.spread("gacc_grid").mean for trial in first]
     assert means == sorted(means, reverse=True)
-    files = {path: path.stat().st_mtime_ns for path in (tmp_path / "trials").iterdir()}
-    assert len(files) == 3  # weight_novel=1 is the recipe as it is: measured once
+    files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("result.json")}
+    assert len(files) == 3 * 2  # weight_novel=1 is the recipe as it is: measured once
     assert tune(*arguments) == first
-    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "trials").iterdir()} == files
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("result.json")} == files
 
 
 def test_the_command(tmp_path: Path) -> None:

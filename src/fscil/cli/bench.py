@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fscil.cli.options import DeviceOption, JsonOption, print_json
+from fscil.cli.options import DeviceOption, JsonOption, changes, print_json
 from fscil.core.errors import InputError
 
 
@@ -62,7 +62,7 @@ def bench(
         recipe=recipe,
         same_backbone=same_backbone,
         checkpoints=tuple(checkpoint or ()),
-        overrides=(*(overrides or ()), *([f"accelerator={device}"] if device else ())),
+        overrides=tuple(changes(overrides, device=device)),
         out=folder.resolve() if engine == "ray" else folder,  # workers have another working directory
     )
     if engine not in ENGINES:

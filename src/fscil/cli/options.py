@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fscil.core.errors import InputError
+
 if TYPE_CHECKING:
     from fscil.core.config import Config
+
+_DEVICES = ("auto", "cpu", "cuda", "gpu", "mps")
 
 RecipeArgument = Annotated[str, typer.Argument(help="Name of a recipe, or a .toml file.")]
 OutOption = Annotated[Path | None, typer.Option("--out", help="Output folder (default: runs/RECIPE).")]
@@ -25,20 +29,21 @@ CheckpointOption = Annotated[
 MethodsOption = Annotated[str | None, typer.Option("--methods", help="Comma-separated names; see `fscil methods`.")]
 
 
-def load_config(
-    recipe: str,
-    overrides: list[str] | None,
-    *,
-    seeds: int | None = None,
-    device: str | None = None,
-    methods: str | None = None,
-) -> Config:
-    """The recipe with what the options change in it."""
+def load_config(recipe: str, overrides: list[str] | None, **given: object) -> Config:
+    """The recipe with what the options change in it; `given` as in `changes`."""
     from fscil.core import config as configs
 
+    return configs.load(recipe, changes(overrides, **given))
+
+
+def changes(
+    overrides: list[str] | None, *, seeds: object = None, device: object = None, methods: object = None
+) -> list[str]:
+    """What the options of a command change in a recipe, as `key=value`."""
+    if device is not None and device not in _DEVICES:
+        raise InputError(f"There is no device '{device}'; choose auto, cpu, cuda or mps.")
     given = {"draws": seeds, "accelerator": device, "methods": methods}
-    extra = [f"{key}={value}" for key, value in given.items() if value is not None]
-    return configs.load(recipe, [*(overrides or []), *extra])
+    return [*(overrides or []), *(f"{key}={value}" for key, value in given.items() if value is not None)]
 
 
 def print_json(document: Any) -> None:
