@@ -50,15 +50,13 @@ def test_features_have_the_last_width_and_no_layers() -> None:
 
 def test_unknown_kinds_and_tiny_inputs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="did you mean 'resnet"):
-        build_backbone(BackboneConfig(kind="resnet"))
+        BackboneConfig(kind="resnet")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="below 16"):
         build_backbone(BackboneConfig(kind="resnet12", image_size=8))
     with pytest.raises(InputError, match="needs intermediate layers"):
         Run.open(configs.load("digits", SMALL), tmp_path / "x")
-    config = configs.load("digits", [*SMALL, "train.optimizer=adam"])
-    session = load_benchmark(config.data).session(0)
     with pytest.raises(InputError, match="adamw or sgd"):
-        train_base(session, config, tmp_path / "y")
+        configs.load("digits", [*SMALL, "train.optimizer=adam"])
 
 
 @pytest.mark.slow

@@ -51,5 +51,5 @@ def test_the_zoom_travels_with_the_checkpoint_and_features_know_it(tmp_path: Pat
 
 
 def test_a_zoom_below_one_is_refused() -> None:
-    with pytest.raises(InputError, match="test_zoom enlarges images, so it is 1 or more"):
+    with pytest.raises(InputError, match=r"backbone\.test_zoom must be a number of at least 1; got 0\.5"):
         build_backbone(BackboneConfig(test_zoom=0.5))

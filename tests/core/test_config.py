@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+from dataclasses import fields, replace
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 import pytest
 
 from fscil.core import config as configs
-from fscil.core.config import Config, build, to_dict
+from fscil.core.config import AugmentConfig, Config, DataConfig, TrainConfig, build, to_dict
 from fscil.core.errors import InputError
+from fscil.methods import REGISTRY, make
 from fscil.methods.c_fscil import CFSCIL
-from fscil.results.comparison import comparison_table
-from fscil.results.result import find_results, load_results
+from fscil.objectives import OBJECTIVES
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("recipe", configs.recipes())
@@ -43,6 +47,89 @@ def test_the_resolved_config_builds_itself_again() -> None:
     assert build(Config, to_dict(config)) == config
 
 
+# sha256 of the resolved config, as it was when every recipe was written out in full: the measured results and stored
+# networks belong to these, so a recipe that is written another way must still resolve to the same.
+RESOLVED = {
+    "cifar100_alice": "8c33a06519c739f72d92fc7e2b75ebdd959cd8e1bd3480ea3cdf8b742f491849",
+    "cifar100_c_fscil": "410f6b487b49752a8fe501497e7589316fded713b7cee7cb810516ca915b704a",
+    "cifar100_cec": "d8f086b599b3ed3da8df4958065f739b2fd48c57e381ee31640367b4b00bd5b1",
+    "cifar100_clom": "90dd52db2d41c8916df27af28ae3ed397ddb14e9f7290f2ce28105adeb041746",
+    "cifar100_fact": "1b8c5a8d4014256838a72f73fc965e7debe25da87ed7e7b82e233dd71b55430a",
+    "cifar100_fecam": "f05466ee0e1dd5756b1e18afa1322ec32bae9978cc958300c9136b87ccb62494",
+    "cifar100_limit": "515180a29abca336566c3b6682b9fcd8d6ff66b32022109f3d6021fdd4731371",
+    "cifar100_nc_fscil": "944d711e0ad8ea43c8f710b36803fc9eb94ba9b6e5321703f950c78d7efc47f3",
+    "cifar100_paper": "f66a2f9cbc872a7c9cea1e79055dae9215bbe73b2706fb9c4334488a155534f1",
+    "cifar100_plain": "e5f5b33840920d23f078f6a5dd2fea7be81bc966d2d6242f365a3147b5afacf8",
+    "cifar100_resnet12": "90877301f421fd48d9f78d7566515db66e075a253af08e0996f0e208838c8320",
+    "cifar100_s3c": "ce04f6acbbd8e5d90fb9049cebd386c20819cfb03f3bede606b221deec32b768",
+    "cifar100_savc": "f26e4e0494145ab47d3622998f86096908504a6688c5a1d30f9c8f23c8b5207d",
+    "cifar100_sppr": "ab4eac4fcd6097a5907e7107fdf2c46a5e02acb264dbe34556d5802802ffa563",
+    "cifar100_teacher": "11d75aa1914178f1c009fa9559e85feeee1377578a7a141ca6757cf15aed45d2",
+    "cifar100_teen": "2f7dc5b1930fa66bf7c03c6d59c2eecf9d3f26dc179dc8ad59c69553eb5129ea",
+    "cifar100_yourself": "e5e81e1c2bbee4db1cb4f8ef04166738d45d26d5d95d0f1834f04252ceafd6d2",
+    "digits": "151db614c97384a975561d1b7ccd3a5d64cea116899edf642b557aa7321735c7",
+    "folder": "a01ad8c1a969fdd7bca94c67941452d905b2982f64fe8fce2430c48725620f05",
+    "glyphs": "4f82eb3ff0bdba7772c14cf67b621ddc451319c339d43df4117f34bdee3cc0a9",
+    "glyphs_alice": "20781d912236a0518447f98a12c253315828da6dccb8fe103365f0f0f116646e",
+    "glyphs_c_fscil": "6411d129b00721027b86c3c62fc9192edd7e1d003c614e11535c132a6ebb0ab5",
+    "glyphs_cec": "fcaf2843dd85540acc5106afde11e632907ccd5938fbd4984834b25b3f276112",
+    "glyphs_clom": "16bfde5f67472d4abc712136f8a0142018e2b99bc19cba15f8e128226bc5afb9",
+    "glyphs_fact": "034a9bc096af9535dc79bbfa259ba25db2ffae146cd94d302648de96475ff140",
+    "glyphs_fecam": "9690e6fce79cb2e9ce7fc26a90d91027b73b6c0b8cd98b3e997df76c67ebaa5a",
+    "glyphs_limit": "1b5fe4a87bbc4636a6ed0bc2257d9d901978214a477b0515d089a21ffc754cce",
+    "glyphs_nc_fscil": "6a20eb26d8b1cbae07f3b9f55fce5939f3101542ab7facbf3fdf437c4dc6852a",
+    "glyphs_s3c": "e3070a5960348c2471a2362bb5ffe0029bb84a6ca3a7abd75333c561fe40d94e",
+    "glyphs_savc": "0a25bab8f674a598eeeb46da343e37dea26e9f1350fadf703d1c75427167f484",
+    "glyphs_sppr": "2c99cad04ef1790eabcb5fedd302225bdc99502d571315c5f1705c0d211b60c2",
+    "glyphs_teen": "a8b6b15b62f455a1a36c291cf7e27187b10e348aab08634e926487cf70739d3b",
+}
+
+
+def test_every_recipe_resolves_to_what_was_measured() -> None:
+    def digest(recipe: str) -> str:
+        return hashlib.sha256(json.dumps(to_dict(configs.load(recipe)), sort_keys=True).encode()).hexdigest()
+
+    assert {recipe: digest(recipe) for recipe in configs.recipes()} == RESOLVED
+
+
+def test_parents_of_recipes_are_not_listed_but_can_be_extended() -> None:
+    assert "_cifar100_vit" not in configs.recipes()
+    assert configs.load("_cifar100_vit").backbone.depth == 12
+
+
+def test_a_recipe_extends_another_table_by_table(tmp_path: Path) -> None:
+    (tmp_path / "parent.toml").write_text(
+        'extends = "digits"\ndraws = 7\n[train]\nepochs = 3\n[options.yourself]\ntop_k = 1\n'
+    )
+    child = tmp_path / "deeper" / "child.toml"
+    child.parent.mkdir()
+    child.write_text(
+        'extends = "../parent.toml"\nmethods = ["lazy"]\n[train.augment]\nflip = 0.5\n[options.yourself]\nlr = 1\n'
+    )
+    config, digits = configs.load(str(child), ["train.lr=1"]), configs.load("digits")
+    assert (config.recipe, config.draws, config.methods, config.data) == ("child", 7, ("lazy",), digits.data)
+    assert (config.train.epochs, config.train.lr, config.train.augment.flip) == (3, 1.0, 0.5)
+    assert config.train.batch_size == digits.train.batch_size
+    assert config.options["yourself"] == {**digits.options["yourself"], "top_k": 1, "lr": 1}
+
+
+def test_parents_that_cannot_be_are_named(tmp_path: Path) -> None:
+    recipe = tmp_path / "mine.toml"
+    for text, words in (
+        ('extends = "glyps"', r"mine\.toml extends 'glyps', which does not exist; did you mean 'glyphs'"),
+        ('extends = "none.toml"', r"none\.toml does not exist"),
+        ('extends = "mine.toml"', r"mine\.toml -> mine\.toml extend each other in a circle"),
+        ("extends = 3", "extends must be the name of a recipe"),
+    ):
+        recipe.write_text(text)
+        with pytest.raises(InputError, match=words):
+            configs.load(str(recipe))
+    recipe.write_text('extends = "other.toml"')
+    (tmp_path / "other.toml").write_text('extends = "mine.toml"')
+    with pytest.raises(InputError, match=r"mine\.toml -> other\.toml -> mine\.toml"):
+        configs.load(str(recipe))
+
+
 @pytest.mark.parametrize(
     ("override", "words"),
     [
@@ -54,14 +141,67 @@ def test_the_resolved_config_builds_itself_again() -> None:
         ("train.lr=fast", "a number"),
         ("backbone.pretrained=1", "true or false"),
         ("train=3", "a group of keys"),
-        ("seed.x=3", "'seed' must be"),
+        ("seed.x=3", "seed must be"),
         ("epochs", "key=value"),
         ("=3", "key=value"),
+        ("train.epochs=-1", r"train\.epochs must be a whole number of at least 0; got -1"),
+        ("train.lr=nan", r"train\.lr must be a finite number of at least 0; got nan"),
+        ("train.lr=inf", r"train\.lr must be a finite number .* got inf"),
+        ("train.ema=7", r"train\.ema must be a number from 0 to below 1; got 7"),
+        ("backbone.depth=0", r"backbone\.depth must be a whole number of at least 1; got 0"),
+        ("seed=-1", "seed must be a whole number of at least 0; got -1"),
+        ("devices=0", "devices must be a whole number of at least 1; got 0"),
+        ("draws=0", "draws must be a whole number of at least 1; got 0"),
+        ('methods=""', "methods must be a list with at least 1 entry"),
+        ("methods=lazy,teen,lazy", "methods must be a list with at least 1 entry, each once; got 'lazy,teen,lazy'"),
+        ("data.shots=10", r"data\.shots must be empty or stored; got 10\. .* is data\.shot\."),
+        ("backbone.kind=resnet", r"vit, resnet12, resnet18 or resnet20; got 'resnet' \(did you mean 'resnet"),
+        ("data.test_fraction=1", r"between 0 and 1, both excluded; got 1"),
+        ("train.augment.crop_scale=0", r"train\.augment\.crop_scale must be a number above 0 and at most 1"),
+        ("train.vertices=600", r"from 0 to 512; got 600"),
+        ("accelerator=tpu", "accelerator must be auto, cpu, cuda, gpu or mps"),
+        ("precision=8", "precision must be auto, 32-true"),
     ],
 )
 def test_a_wrong_override_is_named(override: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         configs.load("digits", [override])
+
+
+def test_a_config_that_is_made_directly_is_checked_too() -> None:
+    with pytest.raises(InputError, match=r"train\.epochs must be"):
+        TrainConfig(epochs=-1)
+    with pytest.raises(InputError, match=r"data\.base must be"):
+        replace(DataConfig(), base=1)
+
+
+def test_every_default_fits_its_own_type() -> None:
+    kinds = (Config, *(type(getattr(Config(), name)) for name in ("data", "backbone", "train")), AugmentConfig)
+    kinds += tuple(OBJECTIVES[name].Options for name in OBJECTIVES)
+    for kind in kinds:
+        assert build(kind, to_dict(kind())) == kind()
+
+
+@pytest.mark.parametrize("name", sorted(OBJECTIVES))
+def test_numbers_of_an_objective_must_be_finite_and_whole_where_they_count(name: str) -> None:
+    kind = OBJECTIVES[name].Options
+    for field in fields(kind):
+        if isinstance(field.default, float):
+            with pytest.raises(InputError, match=rf"train\.objective_options\.{field.name} must be a finite number"):
+                kind(**{field.name: float("nan")})
+        elif isinstance(field.default, int) and not isinstance(field.default, bool):
+            with pytest.raises(InputError, match=rf"train\.objective_options\.{field.name} must be"):
+                kind(**{field.name: -7})
+
+
+@pytest.mark.parametrize("name", sorted(REGISTRY))
+def test_numbers_of_a_method_must_be_finite(name: str) -> None:
+    for field in fields(REGISTRY[name]):
+        if isinstance(field.default, float):
+            with pytest.raises(InputError, match=rf"options\.{name}\.{field.name} must be a finite number"):
+                make(name, {field.name: float("inf")})
+            with pytest.raises(InputError, match=rf"options\.{name}\.{field.name} must be a finite number"):
+                REGISTRY[name](**{field.name: float("nan")})
 
 
 def test_an_unknown_recipe_gets_the_nearest_name(tmp_path: Path) -> None:
@@ -81,7 +221,7 @@ def test_a_recipe_of_ones_own(tmp_path: Path) -> None:
     assert configs.load(str(mine)).recipe == "mine"
 
 
-OWN = sorted(path.name for path in (Path(__file__).parents[1] / "results" / "cifar100" / "own").iterdir())
+OWN = sorted(path.name for path in (ROOT / "results" / "cifar100" / "own").iterdir())
 
 
 @pytest.mark.parametrize(
@@ -97,19 +237,17 @@ OWN = sorted(path.name for path in (Path(__file__).parents[1] / "results" / "cif
     ],
 )
 def test_the_header_of_a_measured_recipe_says_what_was_measured(recipe: str, folder: str) -> None:
-    root = Path(__file__).parents[1]
     header = (configs.recipe_folder() / f"{recipe}.toml").read_text(encoding="utf-8")
-    row = comparison_table(load_results(find_results([root / "results" / "cifar100" / folder]))).rows[0]
+    results = [json.loads(path.read_text()) for path in (ROOT / "results" / "cifar100" / folder).rglob("result.json")]
+    assert len(results) >= 3
     for key, words in (("aacc", "aAcc"), ("gacc_grid", "gAcc (grid)")):
-        cell = row.cells[key]
-        assert cell is not None
-        assert f"{words} {cell.mean:.2f} +- {cell.std:.2f}" in " ".join(header.replace("#", " ").split())
+        values = [result["metrics"][key] for result in results]
+        assert f"{words} {fmean(values):.2f} +- {stdev(values):.2f}" in " ".join(header.replace("#", " ").split())
 
 
-def test_the_design_page_tells_the_trials_by_which_the_options_were_chosen() -> None:
-    root = Path(__file__).parents[1]
-    study = json.loads((root / "results" / "cifar100" / "pseudo_sessions.json").read_text(encoding="utf-8"))
-    page = (root / "docs" / "design.md").read_text(encoding="utf-8")
+def test_the_design_page_lists_the_trials_by_which_the_options_were_chosen() -> None:
+    study = json.loads((ROOT / "results" / "cifar100" / "pseudo_sessions.json").read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "design.md").read_text(encoding="utf-8")
     plain = {"layers": [8, 9, 10], "whitened_final": False, "shrinkage": 2.0, "centring": 0.8}
     recipe = configs.load("cifar100_yourself").options["yourself"]
     chosen = {key: value for key, value in recipe.items() if key not in ("whitened", "whitened_centring")}
@@ -122,8 +260,7 @@ def test_the_design_page_tells_the_trials_by_which_the_options_were_chosen() -> 
 
 
 def test_recipes_and_pages_follow_the_pseudo_sessions_of_their_methods() -> None:
-    root = Path(__file__).parents[1]
-    path = root / "results" / "cifar100" / "pseudo_sessions_methods.json"
+    path = ROOT / "results" / "cifar100" / "pseudo_sessions_methods.json"
     study = json.loads(path.read_text(encoding="utf-8"))
 
     def best(method: str, *metrics: str) -> dict[str, Any]:
@@ -141,22 +278,21 @@ def test_recipes_and_pages_follow_the_pseudo_sessions_of_their_methods() -> None
     assert best("c-fscil", "gacc_grid", "aacc")["options"] == {"meta_steps": CFSCIL().meta_steps}
     assert "c-fscil" not in configs.load("cifar100_c_fscil").options
     for method in ("alice", "s3c", "c-fscil"):
-        page = (root / "docs" / "methods" / f"{method}.md").read_text(encoding="utf-8")
+        page = (ROOT / "docs" / "methods" / f"{method}.md").read_text(encoding="utf-8")
         for trial in study[method]["trials"]:
             assert f"{fmean(trial['gacc_grid']):.1f}" in page
 
 
 def test_stored_results_name_no_folder_of_the_machine_they_were_measured_on() -> None:
-    files = sorted((Path(__file__).parents[1] / "results").rglob("*.json"))
+    files = sorted((ROOT / "results").rglob("*.json"))
     assert len(files) > 100
     for file in files:
         text = file.read_text(encoding="utf-8")
         assert not re.findall(r'"(?:[A-Za-z]:\\\\|/)[^"]+"', text), file
 
 
-def test_headers_tell_the_measured_accuracy_of_each_network() -> None:
-    root = Path(__file__).parents[1]
-    networks = json.loads((root / "results" / "cifar100" / "networks.json").read_text(encoding="utf-8"))["networks"]
+def test_headers_state_the_measured_accuracy_of_each_network() -> None:
+    networks = json.loads((ROOT / "results" / "cifar100" / "networks.json").read_text(encoding="utf-8"))["networks"]
     assert len(networks) == 4
     for network in networks:
         header = (configs.recipe_folder() / f"{network['recipe']}.toml").read_text(encoding="utf-8")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -55,6 +57,35 @@ def test_a_full_disk_for_real() -> None:
     with pytest.raises(InputError, match="disk is full"):
         write_atomic(Path("/tmp/fscil-never-written.txt"), fill)
     assert not Path("/tmp/fscil-never-written.txt").exists()
+
+
+def test_files_get_the_permissions_that_the_umask_leaves(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_text(tmp_path / "a.txt", "a")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "a.txt").stat().st_mode) == 0o640
+
+
+def test_the_umask_of_the_process_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It belongs to all threads: one that creates a file meanwhile would make it writable for everybody."""
+    changes: list[int] = []
+    monkeypatch.setattr(storage.os, "umask", lambda mask: changes.append(mask) or 0o022)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda number: write_text(tmp_path / f"{number % 5}.txt", "x" * number), range(100)))
+    assert changes == []
+    assert sorted(os.listdir(tmp_path)) == [f"{number}.txt" for number in range(5)]
+    assert len({stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()}) == 1
+
+
+def test_an_occupied_temporary_name_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = iter(["taken", "taken", "free"])
+    monkeypatch.setattr(storage.secrets, "token_hex", lambda size: next(names))
+    (tmp_path / ".a-taken.txt").write_text("another's")
+    write_text(tmp_path / "a.txt", "mine")
+    assert (tmp_path / "a.txt").read_text() == "mine"
+    assert (tmp_path / ".a-taken.txt").read_text() == "another's"
 
 
 def test_nan_is_not_written_as_json(tmp_path: Path) -> None:

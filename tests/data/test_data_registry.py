@@ -11,6 +11,7 @@ from data_samples import refusal
 import fscil.data
 from fscil.core.config import DataConfig
 from fscil.data import datasets, load_benchmark, load_dataset
+from fscil.data.npz import ARRAYS
 from fscil.data.registry import REGISTRY, SPECS
 
 
@@ -18,6 +19,7 @@ def test_every_name_in_the_configs_comment_is_registered() -> None:
     assert sorted(REGISTRY) == ["cifar100", "digits", "folder", "glyphs", "npz"]
     assert len(SPECS) == len(REGISTRY)
     assert DataConfig().name in REGISTRY
+    assert all(name in REGISTRY["npz"].path for name in ARRAYS)
 
 
 def test_the_list_is_plain() -> None:
@@ -49,6 +51,7 @@ def test_public_names() -> None:
 
 def test_slow_libraries_are_imported_only_when_needed() -> None:
     """`fscil datasets` and `fscil --help` should not wait for them."""
-    code = "import sys, fscil.data; print([m for m in ('torchvision', 'sklearn', 'scipy') if m in sys.modules])"
+    slow = ("torch", "torchvision", "sklearn", "scipy", "timm")
+    code = f"import sys, fscil.data; fscil.data.datasets(); print([m for m in {slow} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from data_samples import numbered_dataset, numbered_set, refusal
 
+from fscil.core.config import DataConfig
 from fscil.data import Dataset, ImageSet
 from fscil.data.dataset import split_rows
 
@@ -83,6 +84,6 @@ def test_a_split_follows_its_seed() -> None:
 
 
 def test_unfit_splits() -> None:
-    refusal(lambda: split_rows(5, 1.0, (0,)), "data.test_fraction is 1")
-    refusal(lambda: split_rows(5, 0.0, (0,)), "data.test_fraction is 0")
-    refusal(lambda: split_rows(5, 0.3, (-1, 4)), "data.split_seed is -1")
+    refusal(lambda: DataConfig(test_fraction=1.0), "data.test_fraction must be", "got 1")
+    refusal(lambda: DataConfig(test_fraction=0.0), "data.test_fraction must be", "got 0")
+    refusal(lambda: DataConfig(split_seed=-1), "data.split_seed must be", "got -1")

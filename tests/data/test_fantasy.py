@@ -8,7 +8,7 @@ import torch
 from fscil.core.config import AugmentConfig
 from fscil.core.errors import InputError
 from fscil.data.augment import Augment
-from fscil.data.fantasy import FANTASIES, expand, fantasies, select, transformed
+from fscil.data.fantasy import FANTASIES, expand, select, transformed
 
 
 @pytest.mark.parametrize("count", [1, 2, 4, 12])
@@ -59,8 +59,6 @@ def test_one_transform_each() -> None:
 
 
 def test_what_cannot_be_is_said() -> None:
-    with pytest.raises(InputError, match=r"options\.x must be 1 .* got 3"):
-        fantasies(3, "options.x")
     with pytest.raises(InputError, match="square"):
         expand(torch.rand(1, 3, 4, 5), torch.tensor([0]), FANTASIES[4], 1)
     assert expand(torch.rand(1, 3, 4, 5), torch.tensor([0]), FANTASIES[2], 1)[0].shape == (2, 3, 4, 5)

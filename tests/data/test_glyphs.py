@@ -120,7 +120,7 @@ def test_a_class_does_not_depend_on_the_ones_after_it(monkeypatch: pytest.Monkey
 
 @pytest.mark.usefixtures("few")
 def test_images_and_labels(tmp_path: Path) -> None:
-    dataset = glyphs.load(tmp_path)
+    dataset = glyphs.load(cache=tmp_path)
     assert dataset.class_names == ("5", "Ω", "ж")
     assert dataset.train.images.shape == (72, 32, 32, 3)
     assert np.bincount(dataset.train.labels).tolist() == [24] * 3
@@ -136,23 +136,23 @@ def test_images_and_labels(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("few")
 def test_the_cache_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = glyphs.load(tmp_path)
+    first = glyphs.load(cache=tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
 
     def unexpected(*_: object, **__: object) -> None:
         raise AssertionError("rendered although cached")
 
     monkeypatch.setattr(glyphs, "render_split", unexpected)
-    assert np.array_equal(glyphs.load(tmp_path).train.images, first.train.images)
+    assert np.array_equal(glyphs.load(cache=tmp_path).train.images, first.train.images)
     monkeypatch.setattr(glyphs, "VERSION", glyphs.VERSION + 1)
     with pytest.raises(AssertionError):
-        glyphs.load(tmp_path)
+        glyphs.load(cache=tmp_path)
 
 
 @pytest.mark.usefixtures("few")
 @pytest.mark.parametrize("damage", ["empty", "cut", "bent", "text", "other"])
 def test_a_damaged_cache_is_rendered_again(tmp_path: Path, damage: str) -> None:
-    first = glyphs.load(tmp_path)
+    first = glyphs.load(cache=tmp_path)
     (path,) = tmp_path.iterdir()
     whole = path.read_bytes()
     if damage == "other":
@@ -161,6 +161,6 @@ def test_a_damaged_cache_is_rendered_again(tmp_path: Path, damage: str) -> None:
         bent = bytearray(whole)
         bent[2000:2020] = bytes(20)
         path.write_bytes({"empty": b"", "cut": whole[:3000], "bent": bytes(bent), "text": b"hello"}[damage])
-    assert np.array_equal(glyphs.load(tmp_path).test.images, first.test.images)
+    assert np.array_equal(glyphs.load(cache=tmp_path).test.images, first.test.images)
     assert glyphs._read(path) is not None
     assert list(tmp_path.iterdir()) == [path]

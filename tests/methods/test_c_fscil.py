@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from feature_worlds import BASE, DIM, make_world
 from tiny_benchmark import CPU, DEPTH
 
+from fscil.backbones.extract import at_one_length
 from fscil.core.errors import InputError
 from fscil.data.session import View
 from fscil.methods import make
 from fscil.methods.c_fscil import CFSCIL, crowding, nudged, nudging_loss
-from fscil.objectives.lengths import at_one_length
 
 LAYER = {
     "fc.weight": torch.randn(20, DIM, generator=torch.Generator().manual_seed(0)),

@@ -9,13 +9,12 @@ import torch
 from feature_worlds import make_world
 from tiny_benchmark import CPU, DEPTH, prepared, tiny_benchmark, tiny_network
 
-from fscil.backbones.extract import extract
+from fscil.backbones.extract import at_one_length, extract
 from fscil.core.errors import InputError
 from fscil.data.session import Session
 from fscil.methods import make
 from fscil.methods.cec import CEC
 from fscil.methods.episodes import ClassRows
-from fscil.objectives.lengths import at_one_length
 
 
 def fresh(**options: Any) -> CEC:

@@ -9,11 +9,11 @@ import torch
 from feature_worlds import BASE, DIM, make_world
 from tiny_benchmark import CPU, DEPTH
 
+from fscil.backbones.extract import at_one_length
 from fscil.core.errors import InputError
 from fscil.methods import make
 from fscil.methods.episodes import ClassRows
 from fscil.methods.limit import LIMIT
-from fscil.objectives.lengths import at_one_length
 
 
 def learned(sessions: int = 1, **options: Any) -> LIMIT:

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from feature_worlds import BASE, DIM, SESSIONS, WAY, make_world
 
-from fscil.backbones.etf import EtfHead, Neck
+from fscil.backbones.heads import EtfHead, Neck
 from fscil.core.config import BackboneConfig, TrainConfig
 from fscil.core.errors import InputError
 from fscil.data.augment import Mixed
@@ -148,7 +148,7 @@ def test_more_classes_than_room_are_refused_in_a_sentence() -> None:
     sessions, _ = make_world()
     with pytest.raises(InputError, match="reserved room for 9 classes and is shown 10"):
         learn(fresh(vertices=9), sessions)
-    for options, words in (({"vertices": 600}, "between 2 and 512"), ({"steps": ()}, "nc-fscil.steps")):
+    for options, words in (({"vertices": 600}, "from 2 to 512"), ({"steps": ()}, "nc-fscil.steps")):
         with pytest.raises(InputError, match=words):
             fresh(**options)
 

@@ -146,7 +146,7 @@ def test_tuning_helps_the_shots() -> None:
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [({"turns": 3}, "turns must be"), ({"rows": "x"}, "rows must be"), ({"lr": 0.0}, "lr above 0")],
+    [({"turns": 3}, "turns must be"), ({"rows": "x"}, "rows must be"), ({"lr": 0.0}, "lr must be a number above 0")],
 )
 def test_bad_options_are_refused(options: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):

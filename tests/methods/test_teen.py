@@ -12,8 +12,7 @@ from feature_worlds import BASE, make_world
 from fscil.core.errors import InputError
 from fscil.data.session import Session, View
 from fscil.methods import make
-from fscil.methods.kinship import calibrated, kinship
-from fscil.methods.teen import TEEN
+from fscil.methods.teen import TEEN, calibrated, kinship
 
 
 def learned(sessions: list[Session], **options: float) -> TEEN:

@@ -13,17 +13,17 @@ from fscil.core.config import BackboneConfig, TrainConfig
 from fscil.core.errors import InputError
 from fscil.data.augment import Mixed
 from fscil.objectives import Setting, build_objective
-from fscil.objectives.alice import ALICE, angular_penalty, fused_label, fused_share
+from fscil.objectives.alice import ALICEObjective, angular_penalty, fused_label, fused_share
 from fscil.training.checkpoint import Classifier
 
 NETWORK = BackboneConfig(image_size=8, patch_size=4, embed_dim=16, depth=1, num_heads=2)
 
 
-def objective(classes: int = 6, dim: int = 16, **options: Any) -> ALICE:
+def objective(classes: int = 6, dim: int = 16, **options: Any) -> ALICEObjective:
     torch.manual_seed(0)
     train = TrainConfig(objective="alice", objective_options={"width": 32, **options})
     built = build_objective(train, Setting(dim, classes, classes, 16.0, 0.0))
-    assert isinstance(built, ALICE)
+    assert isinstance(built, ALICEObjective)
     return built
 
 
@@ -122,5 +122,5 @@ def test_the_probe_does_not_move_the_features() -> None:
 
 def test_wrong_options_are_refused() -> None:
     for options in ({"fused": -1.0}, {"alpha": 0.0}, {"scale": 0.0}, {"width": 0}):
-        with pytest.raises(InputError, match="options of alice"):
+        with pytest.raises(InputError, match=r"train\.objective_options\.\w+ must be"):
             objective(**options)

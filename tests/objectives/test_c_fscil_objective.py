@@ -99,5 +99,5 @@ def test_mixed_images_count_for_both_their_classes() -> None:
 
 def test_bad_choices_are_refused_in_a_sentence() -> None:
     for bad in ({"width": 0}, {"start": 1.0}, {"keep": -1.0}, {"weight": 0.0}):
-        with pytest.raises(InputError, match="c-fscil"):
+        with pytest.raises(InputError, match=r"train\.objective_options\.\w+ must be"):
             objective("c-fscil", **bad)

@@ -112,7 +112,7 @@ def test_pairs_of_one_class_make_no_mixture_loss() -> None:
 
 def test_bad_choices_are_refused_in_a_sentence() -> None:
     for bad in ({"virtual": 0}, {"alpha": 0.0}, {"balance": -1.0}, {"attached": -1}):
-        with pytest.raises(InputError, match="fact"):
+        with pytest.raises(InputError, match=r"train\.objective_options\.\w+ must be"):
             objective("fact", **bad)
     network = Classifier(BackboneConfig(image_size=8, patch_size=4, embed_dim=DIM), TrainConfig(head="etf"), CLASSES)
     with pytest.raises(InputError, match="head=cosine"):

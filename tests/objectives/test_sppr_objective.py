@@ -114,5 +114,5 @@ def test_half_dropout_drops_half_and_keeps_the_mean() -> None:
 
 
 def test_more_new_classes_than_there_are_is_refused() -> None:
-    with pytest.raises(InputError, match="way from 1 to 3"):
+    with pytest.raises(InputError, match="way must be from 1 to 3"):
         objective("sppr", way=4)

@@ -22,7 +22,7 @@ from fscil.data.session import Session
 from fscil.training.checkpoint import load_classifier, read_tensors, save_tensors
 from fscil.training.ema import WeightAverage
 from fscil.training.loop import train_base
-from fscil.training.schedule import learning_rate
+from fscil.training.optimizer import learning_rate
 
 
 def digits(*overrides: str) -> Config:

@@ -1,10 +1,12 @@
-"""Features of images from a frozen network."""
+"""Features of images from a frozen network, and their length."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from fscil.backbones.base import Backbone
@@ -26,3 +28,11 @@ def extract(backbone: Backbone, images: Tensor, blocks: Sequence[int] = (), batc
             layers[block].append(features.float().cpu())
     backbone.train(training)
     return View(torch.cat(finals), {block: torch.cat(parts) for block, parts in layers.items()})
+
+
+def at_one_length(features: Tensor) -> Tensor:
+    """Features with the length sqrt(d), which those of a ViT have already: one learning rate then fits all networks.
+
+    Attention and tanh do something else at every scale, and networks differ in theirs.
+    """
+    return math.sqrt(features.shape[-1]) * F.normalize(features, dim=-1)

@@ -86,13 +86,8 @@ class ViT(Backbone):
 
 
 def _sized(config: BackboneConfig) -> VisionTransformer:
-    for key, value, known in (
-        ("stem", config.stem, STEMS),
-        ("mlp", config.mlp, MLPS),
-        ("pool", config.pool, POOLS),
-    ):
-        if value not in known:
-            raise InputError(f"backbone.{key} must be one of {', '.join(known)}; got '{value}'.")
+    if config.stem not in STEMS:
+        raise InputError(f"backbone.stem={config.stem} belongs to resnet18; a vit has one of {', '.join(STEMS)}.")
     if config.stem != "patch" and config.patch_size not in (2, 4, 8, 16):
         raise InputError(f"backbone.stem={config.stem} needs a patch_size of 2, 4, 8 or 16; got {config.patch_size}.")
     if config.image_size % config.patch_size:

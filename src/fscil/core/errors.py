@@ -1,4 +1,4 @@
-"""The one error a user is meant to read: bad input, said in a sentence that tells what to do."""
+"""The one error that a user is meant to read: bad input, in a sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -13,6 +13,10 @@ class InputError(Exception):
 def nearest(name: str, valid: Iterable[str]) -> str:
     """A hint for a mistyped name: the closest valid one, then all of them."""
     names = sorted(valid)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    hint = f"did you mean '{close[0]}'? " if close else ""
-    return f"{hint}Valid: {', '.join(names)}."
+    hint = did_you_mean(name, names)
+    return f"{hint}{' ' if hint else ''}Valid: {', '.join(names)}."
+
+
+def did_you_mean(name: str, valid: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(valid), n=1, cutoff=0.5)
+    return f"did you mean '{close[0]}'?" if close else ""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import logging
 import os
 import platform
-import resource
 import sys
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -15,8 +17,10 @@ from lightning.fabric import Fabric
 from fscil.core.config import Config
 from fscil.core.errors import InputError
 
-# Fabric tells which precision it uses whenever one is made; the config says so already.
+# Every new Fabric announces its precision; the config says so already.
 logging.getLogger("lightning").setLevel(logging.WARNING)
+
+_STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")  # Linux
 
 
 def make_fabric(config: Config) -> Fabric:
@@ -29,10 +33,10 @@ def make_fabric(config: Config) -> Fabric:
     if strategy == "auto" and config.devices > 1:
         strategy = "ddp_spawn"  # the only launcher that works from a library call and from the command line alike
     try:
-        return Fabric(accelerator=accelerator, devices=config.devices, strategy=strategy, precision=precision)  # type: ignore[arg-type]
+        return Fabric(accelerator=accelerator, devices=config.devices, strategy=strategy, precision=precision)
     except (ValueError, RuntimeError) as error:
         asked = f"accelerator={config.accelerator}, devices={config.devices}, strategy={config.strategy}"
-        raise InputError(f"{asked}, precision={config.precision} cannot be had here: {error}") from None
+        raise InputError(f"{asked}, precision={config.precision} does not work on this machine: {error}") from None
 
 
 def pick_device(accelerator: str) -> torch.device:
@@ -58,15 +62,53 @@ def describe(device: torch.device) -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "python": platform.python_version(),
         "torch": torch.__version__,
+        "threads": torch.get_num_threads(),  # a sum over other threads is rounded otherwise
     }
 
 
+def forget_peak(device: torch.device) -> None:
+    """Start measuring a new peak here, where the system can: on a GPU and on Linux."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+    else:
+        with contextlib.suppress(OSError):
+            _CLEAR.write_text("5")
+
+
 def peak_memory_mb(device: torch.device) -> int:
-    """Largest memory so far: of the GPU where there is one, else of this process."""
+    """The largest memory since `forget_peak`, or since the start: of the GPU if it is one, else of this process.
+
+    0 where the system does not say.
+    """
     if device.type == "cuda":
         return round(torch.cuda.max_memory_allocated(device) / 2**20)
+    with contextlib.suppress(OSError, StopIteration):
+        line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
+        return round(int(line.split()[1]) / 2**10)
+    try:
+        import resource  # not on Windows
+    except ImportError:
+        return round(_peak_on_windows() / 2**20)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (2**20 if sys.platform == "darwin" else 2**10))
+
+
+def _peak_on_windows() -> int:
+    """PeakWorkingSetSize in bytes; 0 if the call fails."""
+
+    class Counters(ctypes.Structure):  # PROCESS_MEMORY_COUNTERS
+        _fields_ = [("cb", ctypes.c_uint32), ("faults", ctypes.c_uint32), ("peak", ctypes.c_size_t)] + [
+            (f"other{number}", ctypes.c_size_t) for number in range(7)
+        ]
+
+    counters = Counters(cb=ctypes.sizeof(Counters))
+    try:
+        kernel = ctypes.WinDLL("kernel32")  # type: ignore[attr-defined, unused-ignore]
+        kernel.GetCurrentProcess.restype = ctypes.c_void_p
+        arguments = ctypes.c_void_p(kernel.GetCurrentProcess()), ctypes.byref(counters), counters.cb
+        return counters.peak if kernel.K32GetProcessMemoryInfo(*arguments) else 0
+    except (AttributeError, OSError):
+        return 0
 
 
 def _cpu_name() -> str:

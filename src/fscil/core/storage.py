@@ -1,4 +1,4 @@
-"""Files that are whole or absent: written beside their target, then renamed over it."""
+"""Files that are whole or absent: written next to their target, then renamed over it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import contextlib
 import errno
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,23 +17,29 @@ from fscil.core.errors import InputError
 def write_atomic(path: Path, write: Callable[[Path], None]) -> None:
     """Call `write` with a temporary path in the same folder, flush it to disk, rename it to `path`."""
     path = Path(path)
-    temporary = ""
+    temporary = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        # The suffix is kept: some writers (matplotlib, numpy) pick the format from it.
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix)
-        os.close(handle)
-        write(Path(temporary))
+        temporary = _create_next_to(path)
+        write(temporary)
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, path)
     except OSError as error:
         raise _readable(error, path) from error
     finally:
         if temporary:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(temporary)
+            temporary.unlink(missing_ok=True)
+
+
+def _create_next_to(path: Path) -> Path:
+    """An empty file with a random name. The system applies the umask; `tempfile` would make it private to its owner."""
+    while True:
+        # The suffix is kept: some writers (matplotlib, numpy) pick the format from it.
+        temporary = path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666))
+            return temporary
 
 
 def write_text(path: Path, text: str) -> None:
@@ -59,7 +65,7 @@ def read_json(path: Path) -> Any:
 
 
 def claim_folder(path: Path, *, force: bool, resume: bool = False) -> None:
-    """Make an output folder; refuse one that already holds something unless told to go on."""
+    """Make an output folder; one that already holds something is refused without `force` or `resume`."""
     path = Path(path)
     try:
         if path.exists() and not path.is_dir():
@@ -84,7 +90,7 @@ def _readable(error: OSError, path: Path) -> InputError:
     return InputError(f"{path}: {error.strerror or error}; check the path and try again.")
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def cache_folder() -> Path:
+    """Where rendered and downloaded data is kept between runs: `$FSCIL_CACHE`, else the user's cache folder."""
+    chosen = os.environ.get("FSCIL_CACHE")
+    return Path(chosen or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "fscil")

@@ -143,8 +143,6 @@ class Benchmark:
                 )
 
     def _check_stored(self) -> None:
-        if self._config.shots not in ("", "stored"):
-            raise InputError(f"data.shots must be empty or 'stored'; got '{self._config.shots}'.")
         if not self._stored_draws:
             return
         if self.shots_seed >= len(self._stored_draws):
@@ -161,13 +159,7 @@ class Benchmark:
 
 
 def _count_sessions(dataset: Dataset, config: DataConfig) -> int:
-    base, way, shot, sessions = config.base, config.way, config.shot, config.sessions
-    if base < 2 or way < 1 or shot < 1 or sessions < 0:
-        raise InputError(
-            f"A benchmark needs data.base >= 2, data.way >= 1, data.shot >= 1 and data.sessions >= 0; "
-            f"got {base}, {way}, {shot} and {sessions}."
-        )
-    total = len(dataset.class_names)
+    base, way, sessions, total = config.base, config.way, config.sessions, len(dataset.class_names)
     possible = (total - base) // way
     if possible < 1 or sessions > possible:
         wanted = f"{sessions} sessions" if sessions else "one session"

@@ -20,7 +20,7 @@ import numpy as np
 
 from fscil.core.config import DataConfig
 from fscil.core.errors import InputError
-from fscil.data.cache import cache_folder
+from fscil.core.storage import cache_folder
 from fscil.data.dataset import Dataset, ImageSet
 
 if TYPE_CHECKING:  # torchvision takes seconds to import, and most runs do not need it

@@ -28,16 +28,15 @@ class Dataset:
     train: ImageSet
     test: ImageSet
     class_names: tuple[str, ...]
-    identity: str = (
-        ""  # what names the content, where bytes may differ between machines by a rounding; empty: the bytes
-    )
+    # What identifies the content where rounding may change bytes from machine to machine; empty: the bytes themselves.
+    identity: str = ""
 
     def __post_init__(self) -> None:
         check(f"Data set {self.name}", self.train, self.test, self.class_names)
 
 
 def check(where: str, train: ImageSet, test: ImageSet, class_names: tuple[str, ...]) -> None:
-    """Refuse arrays that are no data set, in a sentence that begins with `where`."""
+    """Refuse arrays that do not make a data set, in a sentence that begins with `where`."""
     repeated = sorted({name for name in class_names if class_names.count(name) > 1})
     if repeated:
         raise InputError(f"{where}: class_names holds '{repeated[0]}' more than once; make the names unique.")
@@ -52,10 +51,6 @@ def check(where: str, train: ImageSet, test: ImageSet, class_names: tuple[str, .
 
 def split_rows(count: int, fraction: float, seed: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Train and test rows of one class of `count` >= 2 images, at least one each, in their old order."""
-    if not 0 < fraction < 1:
-        raise InputError(f"data.test_fraction is {fraction:g}; give a share between 0 and 1, such as 0.3.")
-    if min(seed) < 0:
-        raise InputError(f"data.split_seed is {min(seed)}; give a whole number from 0.")
     tested = min(max(1, round(fraction * count)), count - 1)
     shuffled = np.random.default_rng(seed).permutation(count)
     return np.sort(shuffled[tested:]), np.sort(shuffled[:tested])

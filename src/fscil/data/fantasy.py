@@ -1,7 +1,7 @@
-"""Fixed transforms that make other classes of a class: quarter turns and cyclic shifts of the colour channels.
+"""Fixed transforms that turn one class into others: quarter turns and cyclic shifts of the colour channels.
 
-A class seen upside down is a class of its own: training tells (class, transform) pairs apart, and a test image is asked
-about in every transform. Transform j of class y has the label y + classes * j, as `augment.turn` counts too.
+A class seen upside down is a class of its own: training tells (class, transform) pairs apart, and a test image is
+scored in every transform. Transform j of class y has the label y + classes * j, as `augment.turn` counts too.
 """
 
 from __future__ import annotations
@@ -13,21 +13,12 @@ from fscil.core.errors import InputError
 
 Transform = tuple[int, int]  # (quarter turns, channel shifts)
 
-FANTASIES: dict[int, tuple[Transform, ...]] = {
+FANTASIES: dict[int, tuple[Transform, ...]] = {  # by how many they are, the identity first
     1: ((0, 0),),
-    2: ((0, 0), (2, 0)),
+    2: ((0, 0), (2, 0)),  # half turns
     4: tuple((turns, 0) for turns in range(4)),
     12: tuple((turns, shifts) for turns in range(4) for shifts in range(3)),
 }
-
-
-def fantasies(count: int, where: str) -> tuple[Transform, ...]:
-    """The transforms of a given number, the identity first; `where` is the option that asks for them."""
-    if count not in FANTASIES:
-        raise InputError(
-            f"{where} must be 1 (none), 2 (half turns), 4 (quarter turns) or 12 (with shifted colours); got {count}."
-        )
-    return FANTASIES[count]
 
 
 def transformed(images: Tensor, transform: Transform) -> Tensor:

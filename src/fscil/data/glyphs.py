@@ -19,8 +19,8 @@ import torch.nn.functional as F
 from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
-from fscil.core.storage import write_atomic
-from fscil.data.cache import cache_folder
+from fscil.core.config import DataConfig
+from fscil.core.storage import cache_folder, write_atomic
 from fscil.data.dataset import Dataset, ImageSet
 
 # Chosen so that no two look alike in all fonts (checked by a test), then shuffled once, so that base and
@@ -45,8 +45,8 @@ TEST_PER_CLASS = 60
 VERSION = 1  # raise it when rendering changes: cached images of another version are not used
 
 
-def load(cache: Path | None = None) -> Dataset:
-    """Render the data set, or read it from the cache."""
+def load(config: DataConfig | None = None, *, cache: Path | None = None) -> Dataset:
+    """Render the data set, or read it from the cache. There is nothing in `config` that would change it."""
     path = (cache or cache_folder()) / f"glyphs-{_fingerprint()}.npz"
     arrays = _read(path)
     if arrays is None:

@@ -1,15 +1,17 @@
-"""The data sets by name."""
+"""The data sets by name. The one that is asked for is imported when it is loaded: `fscil.data.NAME.load(config)`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
+import importlib
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from fscil.core.config import DataConfig
 from fscil.core.errors import InputError, nearest
-from fscil.data import cifar100, digits, folder, glyphs, npz
-from fscil.data.benchmark import Benchmark
-from fscil.data.dataset import Dataset
+
+if TYPE_CHECKING:  # the list of data sets should not wait for torch
+    from fscil.data.benchmark import Benchmark
+    from fscil.data.dataset import Dataset
 
 
 @dataclass(frozen=True)
@@ -23,7 +25,6 @@ class DatasetSpec:
     shot: int
     source: str  # origin and terms of use
     path: str  # what data.path must be; empty: not needed
-    load: Callable[[DataConfig], Dataset]
 
 
 SPECS = (
@@ -35,7 +36,6 @@ SPECS = (
         shot=5,
         source="rendered on first use from matplotlib's DejaVu and STIX fonts (free licences); nothing to download",
         path="",
-        load=lambda config: glyphs.load(),
     ),
     DatasetSpec(
         name="digits",
@@ -45,7 +45,6 @@ SPECS = (
         shot=5,
         source="scikit-learn's copy of the UCI optical digits (CC BY 4.0); nothing to download",
         path="",
-        load=digits.load,
     ),
     DatasetSpec(
         name="cifar100",
@@ -55,7 +54,6 @@ SPECS = (
         shot=5,
         source="www.cs.toronto.edu/~kriz/cifar.html (Krizhevsky 2009; cite it); data.download=true fetches it",
         path="",
-        load=cifar100.load,
     ),
     DatasetSpec(
         name="npz",
@@ -64,8 +62,7 @@ SPECS = (
         way=5,
         shot=5,
         source="yours",
-        path="an .npz file with " + ", ".join(npz.ARRAYS),
-        load=npz.load,
+        path="an .npz file with train_images, train_labels, test_images, test_labels, class_names",
     ),
     DatasetSpec(
         name="folder",
@@ -75,7 +72,6 @@ SPECS = (
         shot=5,
         source="yours",
         path="a folder with train/CLASS and test/CLASS folders of images, or with CLASS folders to split by seed",
-        load=folder.load,
     ),
 )
 REGISTRY = {spec.name: spec for spec in SPECS}
@@ -83,8 +79,7 @@ REGISTRY = {spec.name: spec for spec in SPECS}
 
 def datasets() -> list[dict[str, str | int]]:
     """What there is, as plain values for a table or JSON."""
-    columns = [field.name for field in fields(DatasetSpec) if field.name != "load"]
-    return [{column: getattr(spec, column) for column in columns} for spec in SPECS]
+    return [asdict(spec) for spec in SPECS]
 
 
 def load_dataset(config: DataConfig) -> Dataset:
@@ -94,15 +89,19 @@ def load_dataset(config: DataConfig) -> Dataset:
         raise InputError(f"There is no data set '{config.name}'; {nearest(config.name, REGISTRY)}")
     if spec.path and not config.path:
         raise InputError(f"Data set {spec.name} needs data.path; set it to {spec.path}.")
-    return spec.load(config)
+    return importlib.import_module(f"fscil.data.{spec.name}").load(config)
 
 
 def load_benchmark(config: DataConfig, shots_seed: int = 0) -> Benchmark:
     """The data set cut into sessions; the published shots where `config` has a folder of them."""
+    from fscil.data.benchmark import Benchmark
+
     if config.session_lists and config.name != "cifar100":
         raise InputError(f"data.session_lists belong to cifar100, not to {config.name}; leave the key empty.")
     dataset = load_dataset(config)
     if not config.session_lists:
         return Benchmark(dataset, config, shots_seed)
+    from fscil.data.cifar100 import session_lists
+
     Benchmark(dataset, config)  # refuses a protocol that does not fit, before the lists are read by it
-    return Benchmark(dataset, config, shots_seed, cifar100.session_lists(config, dataset))
+    return Benchmark(dataset, config, shots_seed, session_lists(config, dataset))

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fscil.core.errors import InputError
+from fscil.core.options import Whole
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, features, mean_features
-
-SELECTIONS = ("nearest", "authors")
 
 
 @dataclass
@@ -30,15 +28,9 @@ class ALICE(Method):
         "the last epoch is kept, not the best on the test set; fewer fused images, for longer; no hue, no greyscale"
     )
 
-    balanced: int = 5  # images behind the mean of a base class; 0: all
-    selection: str = "nearest"  # those: the nearest to the mean of all, or found one by one as in the code ("authors")
-
-    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
-        super().start(seed=seed, depth=depth, device=device)
-        if self.selection not in SELECTIONS:
-            raise InputError(f"options.alice.selection must be nearest or authors; got '{self.selection}'.")
-        if self.balanced < 0:
-            raise InputError(f"options.alice.balanced must not be negative; got {self.balanced}.")
+    balanced: Whole = 5  # images behind the mean of a base class; 0: all
+    # Those nearest to the mean of all, or as the authors' code finds them.
+    selection: Literal["nearest", "authors"] = "nearest"
 
     def fit_base(self, session: Session) -> None:
         x = features(session).final

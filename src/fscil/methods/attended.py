@@ -14,31 +14,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fscil.core.errors import InputError
+from fscil.backbones.extract import at_one_length
+from fscil.core.options import Amount, BelowOne, Positive, Whole
 from fscil.data.session import Session, View
 from fscil.methods.attention import PrototypeAttention
 from fscil.methods.base import Method, class_means, features
 from fscil.methods.episodes import halving
-from fscil.objectives.lengths import at_one_length
 
 
 @dataclass
 class AttendedPrototypes(Method):
-    steps: int = 500  # of meta-training; 0: the layer stays as it starts
-    lr: float = 0.02  # of meta-training, halved after every fifth of the steps
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    scale: float = 16.0  # logits are scale * score
+    steps: Whole = 500  # of meta-training; 0: the layer stays as it starts
+    lr: Amount = 0.02  # of meta-training, halved after every fifth of the steps
+    momentum: BelowOne = 0.9
+    weight_decay: Amount = 5e-4
+    scale: Positive = 16.0  # logits are scale * score
     zero_start: bool = True  # the layer adds nothing at first (False: random, as in the official code)
 
     @abstractmethod
     def episodes(self, session: Session, generator: torch.Generator) -> Callable[[], Tensor]:
         """What gives the loss of one episode after another."""
-
-    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
-        super().start(seed=seed, depth=depth, device=device)
-        if self.steps < 0 or self.lr < 0 or self.scale <= 0:
-            raise InputError(f"options.{self.name}: steps and lr must not be negative, and scale must be positive.")
 
     def fit_base(self, session: Session) -> None:
         final = features(session).final

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,11 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fscil.core.options import Checked
 from fscil.data.session import Session, View
 
 
 @dataclass
-class Method(ABC):
+class Method(Checked, ABC):
     """Options are dataclass fields; learned state ends in `_`. A method sees one session at a time and no test data."""
 
     name: ClassVar[str]
@@ -24,6 +26,9 @@ class Method(ABC):
     paper: ClassVar[str]
     needs: ClassVar[frozenset[str]] = frozenset()  # of "layers", "images", "backbone": what a session must carry
     differences: ClassVar[str] = ""  # known differences from the paper or its code, in one line
+
+    def __init_subclass__(cls) -> None:
+        cls.prefix = f"options.{getattr(cls, 'name', cls.__name__)}."
 
     @abstractmethod
     def fit_base(self, session: Session) -> None: ...
@@ -80,3 +85,11 @@ def mean_features(features: Tensor, labels: Tensor, classes: range) -> Tensor:
     sums = torch.zeros(len(classes), features.shape[-1], dtype=features.dtype, device=features.device)
     sums.index_add_(0, labels - classes.start, features)
     return sums / torch.bincount(labels - classes.start, minlength=len(classes)).clamp(min=1)[:, None]
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device) -> Iterator[None]:
+    """Random numbers (dropout, first weights) that depend on the seed alone and leave no trace outside."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield

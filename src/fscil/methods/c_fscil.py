@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.optim import SGD, AdamW, Optimizer
 
-from fscil.core.errors import InputError
+from fscil.backbones.extract import at_one_length
+from fscil.core.options import Amount, Count, Whole
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, features, mean_features
 from fscil.methods.episodes import ClassRows
 from fscil.objectives.c_fscil import episode_losses, squashed_cosines
-from fscil.objectives.lengths import at_one_length
 
 NUDGING, ALIGNING = {1: 0, 2: 0, 3: 100}, {1: 0, 2: 10, 3: 50}  # steps by mode
 
@@ -36,22 +36,17 @@ class CFSCIL(Method):
         "episodes inside base training's batches or on frozen features; means, not sums, for base and new classes alike"
     )
 
-    mode: int = 2  # 1: the layer stays; 2: realigned to bipolar vectors; 3: realigned to vectors nudged apart
-    width: int = 512  # of the class vectors, where base training brought no layer
-    meta_steps: int = 300  # episodes of all base classes on their features, from base training's layer if there is one
-    meta_lr: float = 0.01  # of those episodes, with AdamW: one rate of SGD does not fit all networks
-    shot: int = 5  # images of a class that make its prototype in an episode
-    query: int = 10  # images of a class to tell apart in an episode
-    lr: float = 0.01  # of realigning the layer
-    nudge_lr: float = 0.1
-    weight_decay: float = 5e-4
-
-    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
-        super().start(seed=seed, depth=depth, device=device)
-        if self.mode not in NUDGING:
-            raise InputError(f"options.c-fscil.mode must be 1, 2 or 3; got {self.mode}.")
-        if min(self.width, self.shot, self.query) < 1 or self.meta_steps < 0:
-            raise InputError("options.c-fscil: width, shot and query must be at least 1, meta_steps not negative.")
+    # 1: the layer stays; 2: realigned to bipolar vectors; 3: realigned to vectors nudged apart.
+    mode: Literal[1, 2, 3] = 2
+    width: Count = 512  # of the class vectors, where base training brought no layer
+    # Episodes of all base classes on their features, from base training's layer if there is one.
+    meta_steps: Whole = 300
+    meta_lr: Amount = 0.01  # of those episodes, with AdamW: one rate of SGD does not fit all networks
+    shot: Count = 5  # images of a class that make its prototype in an episode
+    query: Count = 10  # images of a class to tell apart in an episode
+    lr: Amount = 0.01  # of realigning the layer
+    nudge_lr: Amount = 0.1
+    weight_decay: Amount = 5e-4
 
     def fit_base(self, session: Session) -> None:
         final = at_one_length(features(session).final)

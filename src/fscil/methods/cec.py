@@ -13,14 +13,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fscil.backbones.extract import extract
+from fscil.backbones.extract import at_one_length, extract
 from fscil.core.errors import InputError
+from fscil.core.options import Count, Whole
 from fscil.data.fantasy import transformed
 from fscil.data.session import Session
 from fscil.methods.attended import AttendedPrototypes
 from fscil.methods.base import features
 from fscil.methods.episodes import ClassRows, some_classes
-from fscil.objectives.lengths import at_one_length
 
 
 @dataclass
@@ -33,16 +33,11 @@ class CEC(AttendedPrototypes):
     needs: ClassVar[frozenset[str]] = frozenset({"images", "backbone"})
     differences: ClassVar[str] = "network frozen in meta-training; the attention layer starts at zero"
 
-    way: int = 15  # base classes of an episode, each of which comes a second time turned
-    shot: int = 1  # images that make a class's prototype in an episode
-    query: int = 15  # images of a class to tell apart in an episode
+    way: Count = 15  # base classes of an episode, each of which comes a second time turned
+    shot: Count = 1  # images that make a class's prototype in an episode
+    query: Count = 15  # images of a class to tell apart in an episode
     turn: bool = True  # new classes are turned base classes (False: as many other base classes; needs no pixels)
-    turned_images: int = 100  # images of each class to turn, at most; 0: all
-
-    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
-        super().start(seed=seed, depth=depth, device=device)
-        if min(self.way, self.shot, self.query) < 1 or self.turned_images < 0:
-            raise InputError("options.cec: way, shot and query must be at least 1, and turned_images not negative.")
+    turned_images: Whole = 100  # images of each class to turn, at most; 0: all
 
     def episodes(self, session: Session, generator: torch.Generator) -> Callable[[], Tensor]:
         rows = ClassRows(session.labels, session.classes)

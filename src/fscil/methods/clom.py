@@ -8,17 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from fscil.backbones import CosineHead
-from fscil.core.errors import InputError
+from fscil.core.options import Amount, Bounds, Count, Positive
 from fscil.data.session import Session, View
-from fscil.methods.base import Method, class_means, features
-from fscil.methods.seeded import seeded
+from fscil.methods.base import Method, class_means, features, seeded
 from fscil.objectives.clom import ExtraBranch
 from fscil.objectives.margins import related_margins, with_margins
 
@@ -35,19 +34,14 @@ class CLOM(Method):
         "the last epoch is kept, not the best on the test set; shots are not augmented; class relations every step"
     )
 
-    weight_extra: float = 1.0  # of the branch's cosines (the paper adds both up)
-    width: int = 256  # the rest is for networks that come without a branch: its width
+    weight_extra: Amount = 1.0  # of the branch's cosines (the paper adds both up)
+    width: Count = 256  # the rest is for networks that come without a branch: its width
     average: float = 0.1  # its margin for a pair of classes of average similarity
     alike: float = 0.2  # and for a pair of equal classes
-    steps: int = 300  # of its training on the base session's features
-    batch: int = 128
-    lr: float = 0.1
-    weight_decay: float = 5e-4
-
-    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
-        super().start(seed=seed, depth=depth, device=device)
-        if self.width < 1 or self.steps < 1 or self.batch < 2 or self.lr <= 0:
-            raise InputError("options.clom needs width and steps of at least 1, batch of at least 2 and an lr above 0.")
+    steps: Count = 300  # of its training on the base session's features
+    batch: Annotated[int, Bounds(low=2)] = 128
+    lr: Positive = 0.1
+    weight_decay: Amount = 5e-4
 
     def fit_base(self, session: Session) -> None:
         self.branch_ = {

@@ -6,13 +6,13 @@ Zhou et al., Forward Compatible Few-Shot Class-Incremental Learning, CVPR 2022. 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fscil.core.errors import InputError
+from fscil.core.options import Amount, Count, Positive, Share, Whole
 from fscil.data.augment import symmetric_beta
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, class_means, features
@@ -31,23 +31,15 @@ class FACT(Method):
         "where base training brought none"
     )
 
-    eta: float = 0.1  # share of the virtual prototypes' vote; 0: class means alone
-    top: int = 40  # virtual prototypes, the nearest ones, that vote
-    scale: float = 16.0  # of the cosines to class means, before the softmax
-    normalise: str = "class"  # unit class vectors in the vote ("feature": unit features over classes, official code)
-    virtual: int = 40  # virtual prototypes to learn here, where base training brought none
-    steps: int = 200  # of that learning, on mixtures of features
-    lr: float = 0.1  # of that learning
-    alpha: float = 0.5  # Beta(alpha, alpha) gives the shares of those mixtures
-
-    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
-        super().start(seed=seed, depth=depth, device=device)
-        if self.normalise not in ("class", "feature"):
-            raise InputError(f"options.fact.normalise must be class or feature; got '{self.normalise}'.")
-        if not 0 <= self.eta <= 1:
-            raise InputError(f"options.fact.eta is a share from 0 to 1; got {self.eta}.")
-        if min(self.top, self.virtual) < 1 or self.steps < 0 or self.alpha <= 0:
-            raise InputError("options.fact: top and virtual must be at least 1, steps not negative, alpha positive.")
+    eta: Share = 0.1  # share of the virtual prototypes' vote; 0: class means alone
+    top: Count = 40  # virtual prototypes, the nearest ones, that vote
+    scale: Positive = 16.0  # of the cosines to class means, before the softmax
+    # Unit class vectors in the vote ("feature": unit features over classes, official code).
+    normalise: Literal["class", "feature"] = "class"
+    virtual: Count = 40  # virtual prototypes to learn here, where base training brought none
+    steps: Whole = 200  # of that learning, on mixtures of features
+    lr: Amount = 0.1  # of that learning
+    alpha: Positive = 0.5  # Beta(alpha, alpha) gives the shares of those mixtures
 
     def fit_base(self, session: Session) -> None:
         self.prototypes_ = class_means(features(session).final, session.labels, session.classes)

@@ -15,9 +15,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fscil.core.errors import InputError
+from fscil.core.options import Amount, Count, Positive, Share
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, features, mean_features
-from fscil.methods.kinship import calibrated, kinship
+from fscil.methods.teen import calibrated, kinship
 
 
 @dataclass
@@ -27,26 +28,22 @@ class FeCAM(Method):
     paper: ClassVar[str] = "Goswami et al., NeurIPS 2023"
     differences: ClassVar[str] = "the base session is scored like the others; shrinkage chosen without test data"
 
-    power: float = 0.5  # Tukey's transform where no feature is negative; 0: log, 1: none (as always with calibrate)
-    diagonal: float = 100.0  # gamma 1: the mean variance times this is added to every variance
-    rest: float = 0.0  # gamma 2: the mean covariance times this is added to every covariance
-    rounds: int = 1  # how often that is done (the authors' code: twice)
+    power: Share = 0.5  # Tukey's transform where no feature is negative; 0: log, 1: none (as always with calibrate)
+    diagonal: Positive = 100.0  # gamma 1: the mean variance times this is added to every variance
+    rest: Amount = 0.0  # gamma 2: the mean covariance times this is added to every covariance
+    rounds: Count = 1  # how often that is done (the authors' code: twice)
     correlation: bool = True  # divide by the standard deviations, so that classes of any spread compare
     calibrate: bool = False  # C-FeCAM: new classes borrow mean and covariance from the base classes they resemble
-    share: float = 0.1  # calibrate: weight of the base mix in a new mean (published: 0.1, CIFAR-100 0.25)
-    temperature: float = 16.0  # calibrate: how much the most similar base classes count for more
+    share: Share = 0.1  # calibrate: weight of the base mix in a new mean (published: 0.1, CIFAR-100 0.25)
+    temperature: Amount = 16.0  # calibrate: how much the most similar base classes count for more
 
     def start(self, *, seed: int, depth: int, device: torch.device) -> None:
         super().start(seed=seed, depth=depth, device=device)
-        if not 0 <= self.power <= 1:
-            raise InputError(f"options.fecam.power must lie between 0 and 1; got {self.power}.")
-        if self.diagonal <= 0 or self.rest < 0 or self.rest > self.diagonal:
+        if self.rest > self.diagonal:
             raise InputError(
-                f"options.fecam needs diagonal > 0 and rest between 0 and diagonal, else a covariance of few shots "
-                f"has no inverse; got diagonal={self.diagonal}, rest={self.rest}."
+                f"options.fecam.rest must not exceed diagonal, else a covariance of few shots has no inverse; "
+                f"got rest={self.rest} and diagonal={self.diagonal}."
             )
-        if self.rounds < 1:
-            raise InputError(f"options.fecam.rounds must be at least 1; got {self.rounds}.")
 
     def fit_base(self, session: Session) -> None:
         x = features(session).final

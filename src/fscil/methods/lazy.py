@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fscil.core.errors import InputError
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, class_means, features
 
@@ -25,12 +23,8 @@ class Lazy(Method):
     paper: ClassVar[str] = "Tang et al., ECCV 2024 (corner case)"
     differences: ClassVar[str] = "the paper's is a table of made-up accuracies; here the trained network gives them"
 
-    classifier: str = "head"  # who answers: the trained head (where its weights are features), or class means ("means")
-
-    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
-        super().start(seed=seed, depth=depth, device=device)
-        if self.classifier not in ("head", "means"):
-            raise InputError(f"options.lazy.classifier must be head or means; got '{self.classifier}'.")
+    # What classifies: the trained head, where its weights compare with features, or class means.
+    classifier: Literal["head", "means"] = "head"
 
     def fit_base(self, session: Session) -> None:
         # A head in a space of its own (NC-FSCIL's frame) has no weights that features could be compared with.

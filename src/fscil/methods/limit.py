@@ -13,12 +13,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fscil.core.errors import InputError
+from fscil.backbones.extract import at_one_length
+from fscil.core.options import Count
 from fscil.data.session import Session, View
 from fscil.methods.attended import AttendedPrototypes
 from fscil.methods.base import features
 from fscil.methods.episodes import ClassRows, some_classes
-from fscil.objectives.lengths import at_one_length
 
 
 @dataclass
@@ -32,18 +32,13 @@ class LIMIT(AttendedPrototypes):
         "network frozen in meta-training; tasks draw their own classes; only classes seen so far are attended to"
     )
 
-    queries: int = 128  # images of a step, of all base classes
-    tasks: int = 4  # fake tasks of a step (official: 32, all alike)
-    way: int = 16  # classes of a task that play new ones; at most half of the base classes
-    shot: int = 1  # images that make the prototype of such a class
+    queries: Count = 128  # images of a step, of all base classes
+    tasks: Count = 4  # fake tasks of a step (official: 32, all alike)
+    way: Count = 16  # classes of a task that play new ones; at most half of the base classes
+    shot: Count = 1  # images that make the prototype of such a class
     own_classes: bool = True  # every task draws its own classes (False: one draw for all, as in the official code)
     chain_queries: bool = False  # a task gets the query as the task before left it (True: the official code)
     unit_query: bool = True  # scores are cosines (False: the query keeps its length; official on mini and CUB)
-
-    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
-        super().start(seed=seed, depth=depth, device=device)
-        if min(self.queries, self.tasks, self.way, self.shot) < 1:
-            raise InputError("options.limit: queries, tasks, way and shot must be at least 1.")
 
     def episodes(self, session: Session, generator: torch.Generator) -> Callable[[], Tensor]:
         final = at_one_length(features(session).final)

@@ -11,14 +11,15 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fscil.backbones.etf import DIM, EtfHead, Neck, simplex_frame
+from fscil.backbones.heads import DIM, EtfHead, Neck, simplex_frame
 from fscil.core.errors import InputError
+from fscil.core.options import Amount, BelowOne, Bounds, Count, Items, Share, Whole
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, features, mean_features
 from fscil.objectives.dot_regression import WEIGHT
@@ -34,25 +35,20 @@ class NCFSCIL(Method):
     needs: ClassVar[frozenset[str]] = frozenset({"backbone"})
     differences: ClassVar[str] = "last epoch, not the best on the test set; makes a neck where the network has none"
 
-    steps: tuple[int, ...] = (100, 150, 200, 240, 280, 320, 400)  # updates in sessions 1, 2, ...; then the last again
-    lr: float = 0.25
-    momentum: float = 0.9
-    weight_decay: float = 5e-4
-    batch: int = 64
-    copies: int = 1  # how often the mean of an earlier new class is rehearsed; 0: as often as sessions have passed
+    # Updates in sessions 1, 2, ...; the last number also for all that follow.
+    steps: Annotated[tuple[Count, ...], Items(least=1)] = (100, 150, 200, 240, 280, 320, 400)
+    lr: Amount = 0.25
+    momentum: BelowOne = 0.9
+    weight_decay: Amount = 5e-4
+    batch: Count = 64
+    copies: Whole = 1  # how often the mean of an earlier new class is rehearsed; 0: as often as sessions have passed
     rescale: bool = True  # classes that are rare in a batch count for more
-    mixup: float = 0.75  # probability that a batch mixes the neck's outputs in pairs
-    vertices: int = 200  # classes to reserve room for, where the network has no frame; more must not come
-    base_steps: int = 1000  # updates of a neck made here, on the base features
-    base_batch: int = 128
-    base_mixup: float = 1.0  # as mixup, for those updates
-
-    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
-        super().start(seed=seed, depth=depth, device=device)
-        if not self.steps or min(self.steps) < 1:
-            raise InputError("options.nc-fscil.steps must name at least one number of updates, each above 0.")
-        if not 2 <= self.vertices <= DIM:
-            raise InputError(f"options.nc-fscil.vertices must lie between 2 and {DIM}; got {self.vertices}.")
+    mixup: Share = 0.75  # probability that a batch mixes the neck's outputs in pairs
+    # Classes to reserve room for, where the network has no frame; more cannot be added later.
+    vertices: Annotated[int, Bounds(low=2, high=DIM)] = 200
+    base_steps: Whole = 1000  # updates of a neck made here, on the base features
+    base_batch: Count = 128
+    base_mixup: Share = 1.0  # as mixup, for those updates
 
     def fit_base(self, session: Session) -> None:
         x = features(session).final

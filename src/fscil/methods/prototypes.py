@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fscil.core.options import Whole
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, class_means, features
 
@@ -19,7 +20,7 @@ class Prototypes(Method):
     title: ClassVar[str] = "Prototype baseline"
     paper: ClassVar[str] = "Tang et al., ECCV 2024 (baseline)"
 
-    block: int = 0  # take features after this block instead of the last; 0: the final features
+    block: Whole = 0  # take features after this block instead of the last; 0: the final features
 
     def blocks(self, depth: int) -> tuple[int, ...]:
         return (self.block,) if self.block else ()

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from fscil.core.errors import InputError
+from fscil.core.options import Amount, BelowOne, Positive, Whole
 from fscil.data.fantasy import FANTASIES
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, features, mean_features
@@ -34,28 +35,21 @@ class S3C(Method):
         "the last epoch is kept, not the best on the test set; base training turns an image once a step, not four times"
     )
 
-    rows: str = "auto"  # where classes start: "head", base classes at the trained rows; "means", all at unit means of
-    # features; "auto", as "head" where base training was S3C's own
-    turns: int = 0  # quarter turns: 1 or 4; 0: as base training had, 4 where it did not say
-    steps: int = 100  # a session; each sees all its shots
-    lr: float = 0.01  # CUB-200: 0.003
-    momentum: float = 0.9
-    dampening: float = 0.9
-    weight_old: float = 5.0  # lambda, of the stored prototypes' loss (miniImageNet: 1)
+    # Where classes start: "head", base classes at the trained rows; "means", all at unit means of features; "auto",
+    # as "head" where base training was S3C's own.
+    rows: Literal["auto", "head", "means"] = "auto"
+    turns: Literal[0, 1, 4] = 0  # quarter turns; 0: as many as base training had, 4 where it does not say
+    steps: Whole = 100  # a session; each sees all its shots
+    lr: Positive = 0.01  # CUB-200: 0.003
+    momentum: BelowOne = 0.9
+    dampening: BelowOne = 0.9
+    weight_old: Amount = 5.0  # lambda, of the stored prototypes' loss (miniImageNet: 1)
     dropout: bool = True  # the attention block's dropout on the shots, as in the authors' code
-    scale: float = 16.0  # logits are scale * cosine
+    scale: Positive = 16.0  # logits are scale * cosine
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._views = FantasyViews()
-
-    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
-        super().start(seed=seed, depth=depth, device=device)
-        if self.turns not in (0, 1, 4):
-            raise InputError(f"options.s3c.turns must be 1, 4, or 0 for what base training had; got {self.turns}.")
-        if self.rows not in ("auto", "head", "means"):
-            raise InputError(f"options.s3c.rows must be auto, head or means; got '{self.rows}'.")
-        if self.steps < 0 or self.lr <= 0:
-            raise InputError("options.s3c needs steps of at least 0 and an lr above 0.")
 
     def fit_base(self, session: Session) -> None:
         self.attention_ = {

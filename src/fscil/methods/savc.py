@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fscil.data.fantasy import FANTASIES, fantasies
+from fscil.data.fantasy import FANTASIES
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, class_means, features
 from fscil.methods.fantasy_views import FantasyViews
@@ -29,15 +29,12 @@ class SAVC(Method):
         "the last epoch is kept, not the best on the test set; one small crop and one random transform a step, not all"
     )
 
-    fantasies: int = 0  # transforms of every class: 1, 2, 4 or 12; 0: as many as base training had, 2 where it had none
+    # Transforms of every class; 0: as many as base training had, 2 where it had none.
+    fantasies: Literal[0, 1, 2, 4, 12] = 0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self._views = FantasyViews()
-
-    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
-        super().start(seed=seed, depth=depth, device=device)
-        if self.fantasies:
-            fantasies(self.fantasies, "options.savc.fantasies")
 
     def fit_base(self, session: Session) -> None:
         self.count_ = self._count(session)

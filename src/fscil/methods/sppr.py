@@ -7,20 +7,20 @@ learned here, on the frozen features, from the same pretended tasks.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fscil.backbones.extract import at_one_length
 from fscil.core.errors import InputError
+from fscil.core.options import Amount, Bounds, Count, Positive
 from fscil.data.session import Session, View
-from fscil.methods.base import Method, features, mean_features
+from fscil.methods.base import Method, features, mean_features, seeded
 from fscil.methods.episodes import ClassRows, some_classes
-from fscil.methods.seeded import seeded
 from fscil.objectives.sppr import Refinement, pretend
 
 _PART = "refinement."  # its tensors in what base training learned
@@ -37,20 +37,13 @@ class SPPR(Method):
 
     refine_base: bool = True  # base rows are refined too (False: only new ones, as the authors' code for CUB-200)
     refine_first: bool = False  # refine before the first new class came (False: session 0 takes the table as it is)
-    steps: int = 800  # the rest is for networks that come without a table: steps of learning it
-    way: int = 5  # base classes that pretend to be new
-    shot: int = 5  # images of each that make its prototype
-    tasks: int = 1  # such choices in a step (published: 3, to spare runs of the network, which is frozen here)
-    batch: int = 64
-    lr: float = 0.1  # falls to 0 along a cosine
-    weight_decay: float = 5e-4
-
-    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
-        super().start(seed=seed, depth=depth, device=device)
-        if min(self.steps, self.way, self.shot, self.tasks) < 1 or self.batch < 2 or self.lr <= 0:
-            raise InputError(
-                "options.sppr needs steps, way, shot and tasks of at least 1, batch of at least 2 and an lr above 0."
-            )
+    steps: Count = 800  # the rest is for networks that come without a table: steps of learning it
+    way: Count = 5  # base classes that pretend to be new
+    shot: Count = 5  # images of each that make its prototype
+    tasks: Count = 1  # such choices in a step (published: 3, to spare runs of the network, which is frozen here)
+    batch: Annotated[int, Bounds(low=2)] = 64
+    lr: Positive = 0.1  # falls to 0 along a cosine
+    weight_decay: Amount = 5e-4
 
     def fit_base(self, session: Session) -> None:
         self.part_ = {
@@ -96,7 +89,7 @@ class SPPR(Method):
 
     def _scaled(self, x: Tensor) -> Tensor:
         # Where the table is learned here, features of all networks have one length, so that one rate fits them.
-        return math.sqrt(x.shape[-1]) * F.normalize(x, dim=-1) if self.rescale_ else x
+        return at_one_length(x) if self.rescale_ else x
 
     def _learn(self, session: Session) -> dict[str, Tensor]:
         x, labels, count = self._scaled(features(session).final), session.labels, len(session.classes)

@@ -13,10 +13,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fscil.core.errors import InputError
+from fscil.core.options import Amount, Share
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, features, mean_features
-from fscil.methods.kinship import calibrated, kinship
 
 
 @dataclass
@@ -26,15 +25,8 @@ class TEEN(Method):
     paper: ClassVar[str] = "Wang et al., NeurIPS 2023"
     differences: ClassVar[str] = "the last epoch is kept, not the best on the test set"
 
-    share: float = 0.1  # alpha: weight of the base mix in a new prototype (published: 0.1 on CIFAR-100, else 0.5)
-    temperature: float = 16.0  # tau: how much the most similar base classes count for more
-
-    def start(self, *, seed: int, depth: int, device: torch.device) -> None:
-        super().start(seed=seed, depth=depth, device=device)
-        if not 0 <= self.share <= 1:
-            raise InputError(f"options.teen.share must lie between 0 and 1; got {self.share}.")
-        if self.temperature < 0:
-            raise InputError(f"options.teen.temperature must not be negative; got {self.temperature}.")
+    share: Share = 0.1  # alpha: weight of the base mix in a new prototype (published: 0.1 on CIFAR-100, else 0.5)
+    temperature: Amount = 16.0  # tau: how much the most similar base classes count for more
 
     def fit_base(self, session: Session) -> None:
         self.means_ = mean_features(features(session).final, session.labels, session.classes)
@@ -57,3 +49,14 @@ class TEEN(Method):
 
 def _cosines(view: View, rows: Tensor) -> Tensor:
     return F.normalize(view.final, dim=-1) @ F.normalize(rows, dim=-1).T
+
+
+def kinship(new: Tensor, base: Tensor, temperature: float) -> Tensor:
+    """How much each new class resembles each base class: (new, base) rows that sum to 1, a softmax over cosines."""
+    return F.softmax(temperature * F.normalize(new, dim=-1) @ F.normalize(base, dim=-1).T, dim=-1)
+
+
+def calibrated(new: Tensor, base: Tensor, weights: Tensor, share: float) -> Tensor:
+    """Unit prototypes of new classes, moved by `share` towards the unit mix of unit base prototypes."""
+    mix = F.normalize(weights @ F.normalize(base, dim=-1), dim=-1)
+    return (1 - share) * F.normalize(new, dim=-1) + share * mix

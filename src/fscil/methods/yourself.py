@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from fscil.core.errors import InputError
+from fscil.core.options import Amount, BelowOne, Count, Positive, Share, Whole
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, class_means, features
 from fscil.methods.gaussians import ClassGaussians
@@ -36,50 +37,42 @@ class YourSelf(Method):
     paper: ClassVar[str] = "Tang et al., ECCV 2024"
     needs: ClassVar[frozenset[str]] = frozenset({"layers"})
 
-    layers: tuple[int, ...] = ()  # blocks (1-based) with an FR module; empty: the three before the last
-    centring: float = 0.0  # how much of the base images' mean is taken off all features first (the paper: 0)
+    layers: tuple[Count, ...] = ()  # blocks (1-based) with an FR module; empty: the three before the last
+    centring: Share = 0.0  # how much of the base images' mean is taken off all features first (the paper: 0)
     residual: bool = True  # add the FR output to the final feature (False: the paper's form)
     joint: bool = True  # one Gaussian over all layers of a class (False: one per layer, as the authors)
     own_relations: bool = True  # CR target from the layer's own class means (False: from the shared prototypes)
     reverse_relations: bool = False  # CR as KL(rectified || layer), as eq. 9 reads (False: KL(layer || rectified))
-    prototypes: str = "means"  # base prototypes: means of the final features, or the classifier's weights ("head")
-    ensemble: str = "softmax"  # average the branches' softmax (paper) or their logits ("logits", the authors' code)
-    weight_cos: float = 0.1  # beta_cos of the cosine constraint
-    weight_novel: float = 1.0  # cross-entropy on samples of novel classes
-    weight_all: float = 0.3  # cross-entropy on samples of all classes (not in the paper: 0)
-    weight_cr: float = 0.5  # beta_CR
-    weight_intra: float = 0.3  # beta_IR for pairs of one class
-    weight_inter: float = 0.0  # beta_IR for pairs of two classes
-    scale: float = 16.0  # logits are scale * cosine
-    whitened: float = 0.3  # share of the ensemble for class means of whitened layers (not in the paper: 0)
+    # Base prototypes: means of final features, or the classifier's weights.
+    prototypes: Literal["means", "head"] = "means"
+    ensemble: Literal["softmax", "logits"] = "softmax"  # what is averaged over branches (logits: the authors' code)
+    weight_cos: Amount = 0.1  # beta_cos of the cosine constraint
+    weight_novel: Amount = 1.0  # cross-entropy on samples of novel classes
+    weight_all: Amount = 0.3  # cross-entropy on samples of all classes (not in the paper: 0)
+    weight_cr: Amount = 0.5  # beta_CR
+    weight_intra: Amount = 0.3  # beta_IR for pairs of one class
+    weight_inter: Amount = 0.0  # beta_IR for pairs of two classes
+    scale: Positive = 16.0  # logits are scale * cosine
+    whitened: Share = 0.3  # share of the ensemble for class means of whitened layers (not in the paper: 0)
     whitened_final: bool = True  # whiten the final features together with the chosen layers (False: those alone)
-    whitened_centring: float = 1.0  # how much of their mean is taken off the features that are whitened
-    shrinkage: float = 1.0  # added to the covariance that whitens, in mean variances
-    base_steps: int = 200
-    novel_steps: int = 160
-    lr: float = 0.1
-    momentum: float = 0.9
-    dampening: float = 0.9
-    batch_classes: int = 32
-    batch_samples: int = 8  # per class
-    pool: int = 600  # samples drawn per class and session, from which the batches are taken
-    top_k: int = 2  # base classes that lend a novel class their covariance
-    jitter: float = 1e-4  # added to the diagonal of every covariance
+    whitened_centring: Share = 1.0  # how much of their mean is taken off the features that are whitened
+    shrinkage: Positive = 1.0  # added to the covariance that whitens, in mean variances
+    base_steps: Whole = 200
+    novel_steps: Whole = 160
+    lr: Amount = 0.1
+    momentum: BelowOne = 0.9
+    dampening: BelowOne = 0.9
+    batch_classes: Count = 32
+    batch_samples: Count = 8  # per class
+    pool: Count = 600  # samples drawn per class and session, from which the batches are taken
+    top_k: Count = 2  # base classes that lend a novel class their covariance
+    jitter: Amount = 1e-4  # added to the diagonal of every covariance
 
     def blocks(self, depth: int) -> tuple[int, ...]:
         return self.layers or tuple(range(max(1, depth - 3), depth))
 
     def start(self, *, seed: int, depth: int, device: torch.device) -> None:
         super().start(seed=seed, depth=depth, device=device)
-        if self.prototypes not in ("means", "head"):
-            raise InputError(f"options.yourself.prototypes must be means or head; got '{self.prototypes}'.")
-        if self.ensemble not in ("softmax", "logits"):
-            raise InputError(f"options.yourself.ensemble must be softmax or logits; got '{self.ensemble}'.")
-        for share in ("whitened", "centring", "whitened_centring"):
-            if not 0 <= getattr(self, share) <= 1:
-                raise InputError(f"options.yourself.{share} must be from 0 to 1; got {getattr(self, share)}.")
-        if self.shrinkage <= 0:
-            raise InputError(f"options.yourself.shrinkage must be above 0; got {self.shrinkage}.")
         self.chosen_ = self.blocks(depth)
         self.session_ = 0
 

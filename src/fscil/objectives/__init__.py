@@ -4,28 +4,28 @@ from __future__ import annotations
 
 from fscil.core.config import TrainConfig, build
 from fscil.core.errors import InputError, nearest
-from fscil.objectives.alice import ALICE
+from fscil.objectives.alice import ALICEObjective
 from fscil.objectives.base import Objective, Setting
-from fscil.objectives.c_fscil import CFscil
-from fscil.objectives.clom import CLOM
+from fscil.objectives.c_fscil import CFSCILObjective
+from fscil.objectives.clom import CLOMObjective
 from fscil.objectives.cross_entropy import CrossEntropy, mixed_cross_entropy
 from fscil.objectives.distill import distillation
 from fscil.objectives.dot_regression import DotRegression, dot_regression
-from fscil.objectives.fact import Fact
-from fscil.objectives.s3c import S3C
-from fscil.objectives.savc import SAVC
-from fscil.objectives.sppr import SPPR
+from fscil.objectives.fact import FACTObjective
+from fscil.objectives.s3c import S3CObjective
+from fscil.objectives.savc import SAVCObjective
+from fscil.objectives.sppr import SPPRObjective
 
 OBJECTIVES: dict[str, type[Objective]] = {
-    "alice": ALICE,
+    "alice": ALICEObjective,
     "cross_entropy": CrossEntropy,
-    "c-fscil": CFscil,
-    "fact": Fact,
+    "c-fscil": CFSCILObjective,
+    "fact": FACTObjective,
     "dot_regression": DotRegression,
-    "clom": CLOM,
-    "s3c": S3C,
-    "savc": SAVC,
-    "sppr": SPPR,
+    "clom": CLOMObjective,
+    "s3c": S3CObjective,
+    "savc": SAVCObjective,
+    "sppr": SPPRObjective,
 }
 
 

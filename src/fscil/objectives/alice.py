@@ -15,19 +15,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fscil.core.errors import InputError
+from fscil.core.options import Amount, Count, Positive
 from fscil.data.augment import Mixed, symmetric_beta
-from fscil.objectives.base import Objective, Setting
+from fscil.objectives.base import Objective, ObjectiveOptions, Setting
 from fscil.objectives.cross_entropy import mixed_cross_entropy
 
 
 @dataclass(frozen=True)
-class ALICEOptions:
-    scale: float = 30.0  # s: factor of the cosines
+class ALICEOptions(ObjectiveOptions):
+    scale: Positive = 30.0  # s: factor of the cosines
     margin: float = 0.4  # m: taken off the cosine of the true class
-    fused: float = 4.0  # fused images per real one; a step costs 2 * (1 + fused) forward passes; 0: no fused classes
-    alpha: float = 20.0  # Beta(alpha, alpha) gives the share of the first image in a fused one
-    width: int = 2048  # of the projection
+    fused: Amount = 4.0  # fused images per real one; a step costs 2 * (1 + fused) forward passes; 0: no fused classes
+    alpha: Positive = 20.0  # Beta(alpha, alpha) gives the share of the first image in a fused one
+    width: Count = 2048  # of the projection
 
 
 def angular_penalty(cosines: Tensor, labels: Tensor, scale: float, margin: float) -> Tensor:
@@ -51,17 +51,12 @@ def fused_share(first: Tensor, second: Tensor, alpha: float) -> Tensor:
     return torch.where((share < 0.4) | (share > 0.6), 0.5, share)
 
 
-class ALICE(Objective):
+class ALICEObjective(Objective):
     Options = ALICEOptions
     views = 2
 
     def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__(options, setting)
-        if options.fused < 0 or options.alpha <= 0 or options.scale <= 0 or options.width < 1:
-            raise InputError(
-                "train.objective_options of alice: scale and alpha must be positive, width at least 1 and fused not "
-                "negative."
-            )
         width = options.width
         self.projection = nn.Sequential(
             nn.Linear(setting.dim, width),
@@ -83,7 +78,7 @@ class ALICE(Objective):
         first, second = torch.rand(2, count, device=device)
         share = fused_share(first, second, self.options.alpha)
         (one, logits), (two, _) = (self._view(classifier, view, firsts, partners, share) for view in views)
-        # The network's own head learns from the features, but has no word in what they become.
+        # The network's own head learns from the features without shaping them.
         probe = mixed_cross_entropy(logits, views[0], self.setting.label_smoothing)
         return (one + two) / 2 + probe, logits
 

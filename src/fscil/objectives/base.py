@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
+from fscil.core.options import Checked
 from fscil.data.augment import Mixed
 
 
@@ -23,14 +24,16 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class NoOptions:
-    pass
+class ObjectiveOptions(Checked):
+    """The options of an objective; one without any takes this class."""
+
+    prefix: ClassVar[str] = "train.objective_options."
 
 
 class Objective(nn.Module):
-    """Parameters and buffers are trained and averaged with the network and saved beside it: `Checkpoint.extras`."""
+    """Parameters and buffers are trained and averaged with the network and saved with it: `Checkpoint.extras`."""
 
-    Options: ClassVar[type[Any]] = NoOptions  # a frozen dataclass; set by train.objective_options
+    Options: ClassVar[type[Any]] = ObjectiveOptions  # a frozen dataclass; set by train.objective_options
     views: ClassVar[int] = 1  # augmented views of each image that a step needs
 
     def __init__(self, options: Any, setting: Setting) -> None:

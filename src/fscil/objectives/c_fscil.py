@@ -14,21 +14,21 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fscil.core.errors import InputError
+from fscil.backbones.extract import at_one_length
+from fscil.core.options import Amount, BelowOne, Count, Positive
 from fscil.data.augment import Mixed
-from fscil.objectives.base import Objective, Setting
+from fscil.objectives.base import Objective, ObjectiveOptions, Setting
 from fscil.objectives.cross_entropy import mixed_cross_entropy
-from fscil.objectives.lengths import at_one_length
 
 SHARPNESS = 10.0
 
 
 @dataclass(frozen=True)
-class CFscilOptions:
-    width: int = 512  # of the vectors that stand for classes
-    start: float = 0.5  # share of the training that is cross-entropy alone
-    keep: float = 1.0  # weight of cross-entropy after that (official: 0)
-    weight: float = 1.0  # of the episodes' loss
+class CFSCILOptions(ObjectiveOptions):
+    width: Count = 512  # of the vectors that stand for classes
+    start: BelowOne = 0.5  # share of the training that is cross-entropy alone
+    keep: Amount = 1.0  # weight of cross-entropy after that (official: 0)
+    weight: Positive = 1.0  # of the episodes' loss
 
 
 def softabs(cosines: Tensor) -> Tensor:
@@ -53,18 +53,13 @@ def episode_losses(embedded: Tensor, prototypes: Tensor, targets: Tensor, presen
     return -(targets * weights.log() + (1 - targets) * (1 - weights).log()).sum(1)
 
 
-class CFscil(Objective):
-    """Trains `fc`, the map from features to class vectors, which the method takes along."""
+class CFSCILObjective(Objective):
+    """Trains `fc`, the map from features to class vectors, which the method uses too."""
 
-    Options = CFscilOptions
+    Options = CFSCILOptions
 
     def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__(options, setting)
-        if options.width < 1 or not 0 <= options.start < 1 or options.keep < 0 or options.weight <= 0:
-            raise InputError(
-                "train.objective_options of c-fscil: width must be at least 1, start from 0 to below 1, keep not "
-                "negative, weight positive."
-            )
         self.fc = nn.Linear(setting.dim, options.width)
 
     def forward(self, classifier: Any, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:

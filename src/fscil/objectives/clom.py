@@ -15,9 +15,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fscil.backbones import CosineHead
-from fscil.core.errors import InputError
+from fscil.core.options import Amount, Count
 from fscil.data.augment import Mixed
-from fscil.objectives.base import Objective, Setting
+from fscil.objectives.base import Objective, ObjectiveOptions, Setting
 from fscil.objectives.margins import margin_cross_entropy, related_margins
 
 
@@ -43,22 +43,20 @@ class ExtraBranch(nn.Module):
 
 
 @dataclass(frozen=True)
-class CLOMOptions:
-    width: int = 256  # of the extra branch
-    weight: float = 1.0  # of the extra branch's loss
+class CLOMOptions(ObjectiveOptions):
+    width: Count = 256  # of the extra branch
+    weight: Amount = 1.0  # of the extra branch's loss
     average: float = -0.2  # margin of the features for a pair of average similarity
     alike: float = -0.5  # and for a pair of equal classes
     extra_average: float = 0.1  # the same two of the extra branch
     extra_alike: float = 0.2
 
 
-class CLOM(Objective):
+class CLOMObjective(Objective):
     Options = CLOMOptions
 
     def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__(options, setting)
-        if options.width < 1:
-            raise InputError(f"train.objective_options.width must be at least 1; got {options.width}.")
         self.branch = ExtraBranch(setting.dim, options.width)
         self.head = CosineHead(options.width, setting.outputs, setting.scale)
 

@@ -8,27 +8,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fscil.core.errors import InputError
 
-KINDS = ("hard", "soft", "zscore")
-
-
-def distillation(student: Tensor, teachers: Sequence[Tensor], kind: str, temperature: float = 1.0) -> Tensor:
-    """The loss between logits (n, classes) of a student and of its teachers, who speak with one voice: their mean."""
+def distillation(
+    student: Tensor, teachers: Sequence[Tensor], kind: Literal["hard", "soft", "zscore"], temperature: float = 1.0
+) -> Tensor:
+    """The loss between logits (n, classes) of a student and of its teachers, taken together as their mean."""
     if kind == "hard":
         return F.cross_entropy(student, _mean([t.softmax(1) for t in teachers]).argmax(1))
     if kind == "zscore":
         student = _standardise(student)
         target = F.log_softmax(_mean([_standardise(t) for t in teachers]) / temperature, dim=1)
-    elif kind == "soft":
-        target = _mean([F.softmax(t / temperature, dim=1) for t in teachers]).clamp(min=1e-12).log()
     else:
-        raise InputError(f"train.distill must be one of {', '.join(KINDS)}; got '{kind}'.")
+        target = _mean([F.softmax(t / temperature, dim=1) for t in teachers]).clamp(min=1e-12).log()
     return F.kl_div(F.log_softmax(student / temperature, dim=1), target, log_target=True, reduction="batchmean") * (
         temperature**2
     )

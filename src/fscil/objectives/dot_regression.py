@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from torch import Tensor, nn
 
 from fscil.data.augment import Mixed
-from fscil.objectives.base import Objective
+from fscil.objectives.base import Objective, ObjectiveOptions
 
 WEIGHT = 10.0
 
 
 @dataclass(frozen=True)
-class DotRegressionOptions:
+class DotRegressionOptions(ObjectiveOptions):
     first_twice: bool = False  # the first label of a mixed image counts once more, as in the authors' code
 
 

@@ -1,7 +1,7 @@
 """FACT's base training (Zhou et al., CVPR 2022): virtual prototypes keep room for classes to come.
 
-Beside cross-entropy: the second-best label of an image is a virtual class; and an image mixed of two classes half-way
-through the network belongs to a virtual class first and to its nearest base class second.
+In addition to cross-entropy: the second-best label of an image is a virtual class; and an image mixed from two classes
+half-way through the network belongs to a virtual class first and to its nearest base class second.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
@@ -17,21 +17,24 @@ from torch import Tensor, nn
 
 from fscil.backbones import Backbone, CosineHead
 from fscil.core.errors import InputError
+from fscil.core.options import Amount, Bounds, Count, Positive, Share, Whole
 from fscil.data.augment import Mixed, symmetric_beta
-from fscil.objectives.base import Objective, Setting
+from fscil.objectives.base import Objective, ObjectiveOptions, Setting
 from fscil.objectives.cross_entropy import mixed_cross_entropy
 
 _NEVER = -1e9  # the logit of a label that is ruled out
 
 
 @dataclass(frozen=True)
-class FactOptions:
-    virtual: int = 40  # prototypes kept for classes to come
-    balance: float = 0.01  # weight of the three losses beside cross-entropy; 0: cross-entropy alone
-    alpha: float = 0.5  # Beta(alpha, alpha) gives the share of the first image in a mixture
-    attached: int = 3  # base classes that each virtual class may be second best for; 0: all, as in the paper
-    start: float = 0.0  # share of the training after which the three losses come in
-    mix_after: int = -1  # stage of the network after which images are mixed; 0: before the first, -1: the middle one
+class FACTOptions(ObjectiveOptions):
+    virtual: Count = 40  # prototypes kept for classes to come
+    balance: Amount = 0.01  # weight of the three losses beside cross-entropy; 0: cross-entropy alone
+    alpha: Positive = 0.5  # Beta(alpha, alpha) gives the share of the first image in a mixture
+    attached: Whole = 3  # base classes that each virtual class may be second best for; 0: all, as in the paper
+    start: Share = 0.0  # share of the training after which the three losses come in
+    mix_after: Annotated[
+        int, Bounds(low=-1)
+    ] = -1  # stage of the network after which images are mixed; 0: before the first, -1: the middle one
 
 
 def mixture_losses(logits: Tensor, classes: int) -> Tensor:
@@ -55,20 +58,15 @@ def second_best_loss(logits: Tensor, batch: Mixed, classes: int, attached: Tenso
     return F.cross_entropy(ruled_out, target)
 
 
-class Fact(Objective):
-    """`virtual` is trained and is what the method takes along; `anchors`, where it started, stay as they are."""
+class FACTObjective(Objective):
+    """`virtual` is trained, and the method uses it too; `anchors`, where it started, stay as they are."""
 
-    Options = FactOptions
+    Options = FACTOptions
     anchors: Tensor
     attached: Tensor
 
     def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__(options, setting)
-        if options.virtual < 1 or options.alpha <= 0 or options.balance < 0 or options.attached < 0:
-            raise InputError(
-                "train.objective_options of fact: virtual must be at least 1, alpha positive, balance and attached "
-                "not negative."
-            )
         start = nn.init.orthogonal_(torch.empty(options.virtual, setting.dim))
         self.virtual = nn.Parameter(start.clone(), requires_grad=options.balance > 0)
         self.register_buffer("anchors", start)

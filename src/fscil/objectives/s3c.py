@@ -68,7 +68,7 @@ def _kept(like: Tensor, probability: float, generator: torch.Generator | None) -
     return (drawn >= probability).to(like.dtype) / (1 - probability)
 
 
-class S3C(Objective):
+class S3CObjective(Objective):
     def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__(options, setting)
         self.attention = TokenAttention(setting.dim)

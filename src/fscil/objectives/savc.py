@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -16,49 +16,49 @@ from torch import Tensor, nn
 
 from fscil.backbones import CosineHead
 from fscil.core.errors import InputError
+from fscil.core.options import Amount, BelowOne, Bounds, Count, Positive, Share
 from fscil.data.augment import Mixed
 from fscil.data.colours import recolour
-from fscil.data.fantasy import expand, fantasies, select
-from fscil.objectives.base import Objective, Setting
+from fscil.data.fantasy import FANTASIES, expand, select
+from fscil.objectives.base import Objective, ObjectiveOptions, Setting
 from fscil.objectives.contrast import LabelledQueue, contrast
 from fscil.objectives.cross_entropy import mixed_cross_entropy
 from fscil.objectives.momentum import MomentumCopy
 
+OfArea = Annotated[float, Bounds(above=0, high=1)]
+
 
 @dataclass(frozen=True)
-class SAVCOptions:
-    fantasies: int = 2  # transforms of every class, the identity included: 1, 2, 4 or 12
+class SAVCOptions(ObjectiveOptions):
+    fantasies: Literal[1, 2, 4, 12] = 2  # transforms of every class, the identity included
     every: bool = False  # every view in every transform, as published (False: each image in one of them, at random)
-    small_views: int = 1  # small crops of an image in a step (published: 4)
-    small_from: float = 0.2  # smallest share of the image's area that a small crop keeps
-    small_to: float = 0.7  # and the largest
-    small_side: float = 1.0  # pixels of a small crop's side, as a share of the image's (below 1: for ResNets)
-    jitter: float = 0.0  # change of brightness, contrast and saturation of keys and small crops, beside train.augment
-    width: int = 32  # of the space that the contrast works in
-    momentum: float = 0.995  # of the key encoder
-    temperature: float = 0.07
-    queue: int = 8192  # keys that are remembered
-    weight_query: float = 0.2  # of the contrast of whole views
-    weight_small: float = 0.8  # of the contrast of small crops
+    small_views: Count = 1  # small crops of an image in a step (published: 4)
+    small_from: OfArea = 0.2  # smallest share of the image's area that a small crop keeps
+    small_to: OfArea = 0.7  # and the largest
+    # Pixels of a small crop's side, as a share of the image's (below 1: for ResNets).
+    small_side: Annotated[float, Bounds(low=0.1, high=1)] = 1.0
+    jitter: Share = 0.0  # change of brightness, contrast and saturation of keys and small crops, after train.augment
+    width: Count = 32  # of the space that the contrast works in
+    momentum: BelowOne = 0.995  # of the key encoder
+    temperature: Positive = 0.07
+    queue: Count = 8192  # keys that are remembered
+    weight_query: Amount = 0.2  # of the contrast of whole views
+    weight_small: Amount = 0.8  # of the contrast of small crops
 
 
-class SAVC(Objective):
+class SAVCObjective(Objective):
     Options = SAVCOptions
     views = 3  # to classify and ask with, for the keys, and to take small crops from
 
     def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__(options, setting)
-        self.transforms = fantasies(options.fantasies, "train.objective_options.fantasies")
+        self.transforms = FANTASIES[options.fantasies]
         if setting.outputs != setting.classes:
             raise InputError("train.objective=savc makes turned classes itself; set train.augment.turn to 0.")
-        if not 0 <= options.jitter <= 1:
-            raise InputError("train.objective_options.jitter of savc must be from 0 to 1.")
-        if not 0 < options.small_from <= options.small_to <= 1:
-            raise InputError("train.objective_options.small_from and small_to must be shares of the area, in order.")
-        if not 0.1 <= options.small_side <= 1:
-            raise InputError("train.objective_options.small_side must be a share of the image's side, from 0.1 to 1.")
-        if options.queue < 1 or options.temperature <= 0 or not 0 <= options.momentum < 1:
-            raise InputError("train.objective=savc needs queue >= 1, temperature > 0 and momentum from 0 to below 1.")
+        if options.small_from > options.small_to:
+            raise InputError(
+                "train.objective_options.small_from must not exceed small_to; lower the one or raise the other."
+            )
         extra = (len(self.transforms) - 1) * setting.classes
         self.fantasy = CosineHead(setting.dim, extra, setting.scale)  # the network's own head has the plain classes
         self.projection = nn.Sequential(

@@ -16,8 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fscil.core.errors import InputError
+from fscil.core.options import Amount, Count
 from fscil.data.augment import Mixed
-from fscil.objectives.base import Objective, Setting
+from fscil.objectives.base import Objective, ObjectiveOptions, Setting
 from fscil.objectives.cross_entropy import mixed_cross_entropy
 
 HIDDEN = 64  # of the network that compares
@@ -86,21 +87,22 @@ def _unit(x: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class SPPROptions:
-    way: int = 5  # classes that pretend to be new
-    shot: int = 5  # images of each that make its prototype; never more than half of what the batch has of the class
-    tasks: int = 3  # such choices in a step
-    weight_head: float = 0.0  # of a plain classifier's loss; 0, as published: it learns, the features do not
+class SPPROptions(ObjectiveOptions):
+    way: Count = 5  # classes that pretend to be new
+    shot: Count = 5  # images of each that make its prototype; never more than half of what the batch has of the class
+    tasks: Count = 3  # such choices in a step
+    weight_head: Amount = 0.0  # of a plain classifier's loss; 0, as published: it learns, the features do not
 
 
-class SPPR(Objective):
+class SPPRObjective(Objective):
     Options = SPPROptions
 
     def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__(options, setting)
-        if not (1 <= options.way < setting.outputs and options.shot >= 1 and options.tasks >= 1):
+        if options.way >= setting.outputs:
             raise InputError(
-                f"train.objective=sppr needs way from 1 to {setting.outputs - 1}, shot and tasks of at least 1."
+                f"train.objective_options.way must be from 1 to {setting.outputs - 1}, as some base classes stay old; "
+                f"got {options.way}."
             )
         self.refinement = Refinement(setting.outputs, setting.dim)
 

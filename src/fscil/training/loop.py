@@ -18,7 +18,7 @@ import torch
 from lightning.fabric import Fabric
 from torch import Tensor, nn
 
-from fscil.core.config import Config, TrainConfig, build, to_dict
+from fscil.core.config import Config, build, to_dict
 from fscil.core.errors import InputError
 from fscil.core.hardware import make_fabric, peak_memory_mb
 from fscil.data.augment import Augment
@@ -35,8 +35,8 @@ from fscil.training.checkpoint import (
 )
 from fscil.training.ema import WeightAverage
 from fscil.training.graphed import GraphedUpdate
-from fscil.training.lesson import Lesson
-from fscil.training.schedule import learning_rate
+from fscil.training.loss import TrainingLoss
+from fscil.training.optimizer import learning_rate, make_optimizer
 
 Progress = Callable[[int, int], None]  # (steps done, steps in all)
 
@@ -111,8 +111,8 @@ class Trainer:
         if fabric.device.type == "cuda":
             model = model.to(memory_format=torch.channels_last)  # what convolutions want on matrix units
         setting = Setting(model.backbone.dim, self.classes, self.outputs, train.logit_scale, train.label_smoothing)
-        self.plain = Lesson(model, build_objective(train, setting), train)
-        optimizer = _optimizer(self.plain, train, fused=fabric.device.type == "cuda")
+        self.plain = TrainingLoss(model, build_objective(train, setting), train)
+        optimizer = make_optimizer(self.plain, train, fused=fabric.device.type == "cuda")
         compiled = train.compile == "on" or (train.compile == "auto" and fabric.device.type == "cuda")
         ready = cast(nn.Module, torch.compile(self.plain)) if compiled else self.plain
         self.model, self.optimizer = fabric.setup(ready, optimizer)
@@ -279,30 +279,10 @@ def same_training(info: dict[str, Any], other: dict[str, Any]) -> bool:
     def identity(document: dict[str, Any]) -> Any:
         # Built anew, so that a key that came later and has its default does not make an older file another training.
         config = build(Config, document["config"])
-        train = dataclasses.replace(config.train, checkpoint_seconds=0, compile="", graph="")
+        train = dataclasses.replace(config.train, checkpoint_seconds=0, compile="auto", graph="auto")
         return document["data"], config.seed, config.backbone, train, config.precision
 
     return identity(info) == identity(other)
-
-
-def _optimizer(model: nn.Module, train: TrainConfig, fused: bool) -> torch.optim.Optimizer:
-    groups = _decay_groups(model, train.weight_decay)
-    if train.optimizer == "adamw":
-        # A recorded step reads the rate from a tensor, which on a GPU needs `capturable`.
-        return torch.optim.AdamW(groups, lr=train.lr, betas=(0.9, train.beta2), fused=fused, capturable=fused)
-    if train.optimizer == "sgd":
-        return torch.optim.SGD(groups, lr=train.lr, momentum=train.momentum, nesterov=train.momentum > 0, fused=fused)
-    raise InputError(f"train.optimizer must be adamw or sgd; got '{train.optimizer}'.")
-
-
-def _decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
-    """Weight decay on matrices only, as usual for ViTs: not on biases, norms, tokens and position embeddings."""
-    matrices: list[nn.Parameter] = []
-    rest: list[nn.Parameter] = []
-    for name, parameter in model.named_parameters():
-        plain = parameter.ndim < 2 or "pos_embed" in name or "cls_token" in name
-        (rest if plain else matrices).append(parameter)
-    return [{"params": matrices, "weight_decay": weight_decay}, {"params": rest, "weight_decay": 0.0}]
 
 
 def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:

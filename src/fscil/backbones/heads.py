@@ -1,7 +1,9 @@
-"""The fixed classifier of NC-FSCIL (Yang et al., ICLR 2023): the class vectors are a simplex equiangular tight frame.
+"""Classifiers on top of a backbone: the cosine head, and the fixed head of NC-FSCIL.
 
-Every pair of classes, those to come included, is as far apart as any other before training starts; the network learns
-to put features there. A small neck maps the backbone's features into the frame's space.
+- cosine: logits are scale * cos(feature, class weight), as in the paper (section 4.1).
+- etf: the class vectors are a simplex equiangular tight frame (NC-FSCIL, Yang et al., ICLR 2023). Before training
+  starts, every pair of classes, those to come included, is as far apart as any other; the network learns to put
+  features there. A small neck maps the backbone's features into the frame's space.
 """
 
 from __future__ import annotations
@@ -12,21 +14,42 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fscil.core.config import TrainConfig
+
 DIM = 512  # of the space the frame lives in
+
+
+def build_head(train: TrainConfig, dim: int, classes: int) -> CosineHead | EtfHead:
+    """The classifier that base training puts on features of width `dim`."""
+    if train.head == "etf":
+        return EtfHead(dim, classes, train.logit_scale, train.vertices)
+    return CosineHead(dim, classes, train.logit_scale)
+
+
+class CosineHead(nn.Module):
+    def __init__(self, dim: int, classes: int, scale: float) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(classes, dim) * 0.02)
+        self.classes, self.scale = classes, scale
+
+    def forward(self, features: Tensor) -> Tensor:
+        # Cosines of close classes differ in digits that half precision does not have.
+        with torch.autocast(features.device.type, enabled=False):
+            return self.scale * F.linear(F.normalize(features.float(), dim=-1), F.normalize(self.weight, dim=-1))
 
 
 def simplex_frame(vertices: int, dim: int, generator: torch.Generator) -> Tensor:
     """(vertices, dim) unit vectors; the product of any two is -1 / (vertices - 1)."""
     if vertices > dim:
         raise ValueError(f"{vertices} equiangular vectors do not fit into {dim} dimensions.")
-    # float64: in float32 the angles would be off by more than training could tell apart from noise
+    # float64: in float32 the angles would be off by more than the noise of training
     basis, _ = torch.linalg.qr(torch.rand(dim, vertices, dtype=torch.float64, generator=generator))
     centred = torch.eye(vertices, dtype=torch.float64) - 1 / vertices
     return (math.sqrt(vertices / (vertices - 1)) * basis @ centred).T.float()
 
 
 class Neck(nn.Module):
-    """Three linear maps with LayerNorm and LeakyReLU between, beside a linear shortcut."""
+    """Three linear maps with LayerNorm and LeakyReLU between them, plus a linear shortcut."""
 
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
@@ -47,7 +70,7 @@ class Neck(nn.Module):
 
 
 class EtfHead(nn.Module):
-    """Logits of the first `classes` vertices; the others wait for classes to come. The frame is never trained."""
+    """Logits of the first `classes` vertices; the others are kept for classes to come. The frame is never trained."""
 
     weight: Tensor
 

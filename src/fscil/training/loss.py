@@ -1,4 +1,4 @@
-"""Network and objective as one module: augmented views in, loss out. It is what gets compiled, wrapped and averaged."""
+"""The loss of base training as one module of network and objective: what is compiled, wrapped for DDP and averaged."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fscil.objectives import Objective, distillation
 from fscil.training.checkpoint import Classifier
 
 
-class Lesson(nn.Module):
+class TrainingLoss(nn.Module):
     def __init__(self, classifier: Classifier, objective: Objective, train: TrainConfig) -> None:
         super().__init__()
         self.classifier, self.objective, self.train_config = classifier, objective, train

@@ -1,0 +1,63 @@
+"""The machine: named in results, its memory measured, and nothing that only Unix has needed to import the package."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from fscil.core import hardware
+from fscil.core.config import Config
+from fscil.core.errors import InputError
+
+CPU = torch.device("cpu")
+
+
+def test_results_name_the_machine() -> None:
+    found = hardware.describe(CPU)
+    assert found["device"] == "cpu"
+    assert found["threads"] == torch.get_num_threads()
+    assert found["cores"] >= 1
+
+
+def test_a_new_peak_starts_where_the_old_one_is_forgotten() -> None:
+    hardware.forget_peak(CPU)
+    before = hardware.peak_memory_mb(CPU)
+    held = torch.ones(64, 2**20)  # 256 MB
+    during = hardware.peak_memory_mb(CPU)
+    assert during > before + 200
+    del held
+    assert hardware.peak_memory_mb(CPU) >= during - 1  # a peak stays
+    if sys.platform == "linux":
+        hardware.forget_peak(CPU)
+        assert hardware.peak_memory_mb(CPU) < during - 200
+
+
+def test_without_proc_the_system_is_asked_and_without_an_answer_it_is_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hardware, "_STATUS", Path("/no/such/file"))
+    assert hardware.peak_memory_mb(CPU) > 50
+    monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
+    assert hardware.peak_memory_mb(CPU) == 0
+
+
+def test_the_package_imports_without_what_only_unix_has() -> None:
+    code = """
+import sys
+for name in ("resource", "fcntl", "pwd", "grp", "termios"):
+    sys.modules[name] = None
+import fscil.core.hardware, fscil.core.storage, fscil.data, fscil.matrix_files, fscil.metrics
+print(fscil.core.hardware.peak_memory_mb.__name__)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "peak_memory_mb"
+
+
+def test_what_this_machine_cannot_do_is_said() -> None:
+    with pytest.raises(InputError, match="no device 'tpu'"):
+        hardware.pick_device("tpu")
+    with pytest.raises(InputError, match="does not work on this machine"):
+        hardware.make_fabric(Config(accelerator="cpu", strategy="no_such_strategy"))
