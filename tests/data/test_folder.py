@@ -94,7 +94,7 @@ def test_hidden_and_other_files_are_passed_over(two_folders: Path) -> None:
 def test_images_are_resized(two_folders: Path) -> None:
     assert read(two_folders, image_size=0).train.images.shape == (6, 32, 32, 3)
     assert read(two_folders, image_size=5).test.images.shape == (4, 5, 5, 3)
-    refusal(lambda: read(two_folders, image_size=-1), "data.image_size is -1")
+    refusal(lambda: read(two_folders, image_size=-1), "data.image_size must be")
 
 
 def test_a_class_may_be_called_train(tmp_path: Path) -> None:
@@ -156,5 +156,5 @@ def test_a_damaged_image_is_named(two_folders: Path) -> None:
 
 
 def test_unfit_split_settings(one_folder: Path) -> None:
-    refusal(lambda: read(one_folder, test_fraction=1.5), "data.test_fraction is 1.5")
-    refusal(lambda: read(one_folder, split_seed=-3), "data.split_seed is -3")
+    refusal(lambda: read(one_folder, test_fraction=1.5), "data.test_fraction must be")
+    refusal(lambda: read(one_folder, split_seed=-3), "data.split_seed must be")
