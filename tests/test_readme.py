@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from fscil.pages.report.text import comparison_text
+from fscil.pages.report.prose import comparison_text
 from fscil.results.result import find_results, load_results
 
 ROOT = Path(__file__).parents[1]

@@ -9,8 +9,8 @@ import pytest
 from report_documents import document, pair, result
 
 from fscil.core.errors import InputError
-from fscil.pages.report.text import comparison_text
-from fscil.results.comparison import comparison_table
+from fscil.pages.report.prose import comparison_text
+from fscil.results.comparison import compare_methods
 from fscil.results.result import find_results, load_results
 
 
@@ -20,7 +20,7 @@ def test_two_methods_stand_side_by_side_with_their_difference() -> None:
     assert lines[0].startswith("YourSelf remembers the 60 base classes")
     assert lines[2].split("  ")[0] == "in percent"
     assert lines[2].split() == ["in", "percent", "ViT", "baseline", "YourSelf", "Difference"]
-    row = comparison_table(results).row("yourself")
+    row = compare_methods(results).row("yourself")
     cell, gap = row.cells["gacc_grid"], row.differences["gacc_grid"]
     (line,) = [line for line in lines if line.startswith("gAcc, grid")]
     assert f"{cell.mean:.2f} ± {cell.std:.2f}  " in line

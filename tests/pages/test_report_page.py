@@ -12,7 +12,7 @@ from report_documents import Page, analysis, document, pair, result
 
 from fscil.pages.report.page import report_html, write_report
 from fscil.results.analysis import load_analysis
-from fscil.results.comparison import comparison_table
+from fscil.results.comparison import compare_methods
 from fscil.results.result import load_results
 
 HOSTILE = "<script>alert('x')</script> & \"$\\alpha$\" \ud800"
@@ -64,7 +64,7 @@ def test_every_number_of_the_table_is_the_results_rounded(page: Page) -> None:
 
 def test_differences_stand_beside_the_values(page: Page) -> None:
     for key in ("gacc_grid", "novel", "aacc"):
-        gap = comparison_table(pair()).row("yourself").differences[key]
+        gap = compare_methods(pair()).row("yourself").differences[key]
         assert page.cells[key, "yourself"].endswith(f"▲ better: {gap.mean:+.2f} ± {gap.error:.2f}")
     assert "▲" not in page.cells["novel", "prototypes"]
 

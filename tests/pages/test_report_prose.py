@@ -5,19 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from report_documents import pair, result
+from report_documents import Page, pair, result
 
-from fscil.pages.report.headline import balance, headline, spread_note
-from fscil.results.comparison import comparison_table
+from fscil.pages.report.page import report_html
+from fscil.pages.report.prose import balance, headline, spread_note
+from fscil.results.comparison import compare_methods
 from fscil.results.result import Result
 
 
 def _say(results: list[Result]) -> str:
-    return headline(comparison_table(results), results).replace("\xa0", " ")
+    return headline(compare_methods(results)).replace("\xa0", " ")
 
 
 def _mean(results: list[Result], method: str, column: str) -> str:
-    cell = comparison_table(results).row(method).cells[column]
+    cell = compare_methods(results).row(method).cells[column]
     return f"{cell.mean:.1f} %"
 
 
@@ -52,7 +53,20 @@ def test_a_large_but_noisy_difference_is_called_unclear() -> None:
     sentence = _say(results)
     assert "shows no clear difference on the 40 classes" in sentence
     assert sentence.endswith("within the noise.")
-    assert "within the noise" in balance(comparison_table(results))
+    found = compare_methods(results)
+    p = found.row("yourself").differences["gacc_grid"].adjusted
+    assert balance(found).endswith(f"shared draws, within the noise (p = {p:.3f}).")
+
+
+def test_twice_the_standard_error_is_not_clear_on_three_draws() -> None:
+    """The verdict is that of Student's t: gains of 2, 3 and 6.5 points are 2.8 standard errors, and p is above 0.05."""
+    results = [result("prototypes", draw, noise=0.0) for draw in range(3)]
+    results += [result("yourself", draw, novel=60 + gain, noise=0.0) for draw, gain in enumerate((2.0, 3.0, 6.5))]
+    gap = compare_methods(results).row("yourself").differences["novel_last"]
+    assert gap.error is not None
+    assert gap.mean > 2 * gap.error
+    assert "shows no clear difference on the 40 classes" in _say(results)
+    assert "≈ within the noise" in Page(report_html(results)).cells["novel_last", "yourself"]
 
 
 def test_one_draw_claims_nothing() -> None:
@@ -60,14 +74,14 @@ def test_one_draw_claims_nothing() -> None:
     assert "YourSelf recognises" in sentence
     assert sentence.endswith("One draw of images cannot tell whether the differences are more than chance.")
     assert "more often" not in sentence
-    assert "no error to judge it by" in balance(comparison_table(pair(draws=1)))
+    assert "no error to judge it by" in balance(compare_methods(pair(draws=1)))
     assert spread_note(pair(draws=1)).startswith("One draw")
 
 
 def test_different_draws_claim_nothing() -> None:
     results = [result("prototypes", 0), result("prototypes", 1), result("yourself", 2), result("yourself", 3)]
     assert _say(results).endswith("different draws of images, so the differences may be chance.")
-    assert "no draw is shared" in balance(comparison_table(results))
+    assert "no draw is shared" in balance(compare_methods(results))
 
 
 def test_the_same_difference_in_every_draw_claims_nothing() -> None:
@@ -77,9 +91,11 @@ def test_the_same_difference_in_every_draw_claims_nothing() -> None:
 
 
 def test_gain_and_loss_of_balance() -> None:
-    assert "a gain of " in balance(comparison_table(pair(gain=5.0)))
-    assert "a loss of " in balance(comparison_table(pair(gain=-5.0)))
-    assert "shared draws, more than twice its standard error" in balance(comparison_table(pair(gain=5.0)))
+    assert "a gain of " in balance(compare_methods(pair(gain=5.0)))
+    assert "a loss of " in balance(compare_methods(pair(gain=-5.0)))
+    found = compare_methods(pair(gain=5.0))
+    p = found.row("yourself").differences["gacc_grid"].adjusted
+    assert balance(found).endswith(f"shared draws, more than chance explains (p = {p:.3f}).")
 
 
 def test_one_method_alone() -> None:
