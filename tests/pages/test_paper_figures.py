@@ -87,6 +87,13 @@ def grey_look(line: Line2D) -> tuple[str, bool]:
     return str(line.get_marker()), line.get_markerfacecolor() == "#ffffff"
 
 
+def test_markers_in_print_have_no_edge_of_paper() -> None:
+    """A white edge is wider than what it leaves of a marker of four points."""
+    for line in draw("comparison-mini").axes[1].get_lines():
+        assert line.get_markeredgecolor() == line.get_color() != "#ffffff"
+        assert float(line.get_markersize()) > 4
+
+
 def test_a_method_looks_the_same_in_every_figure() -> None:
     seen: dict[str, set[tuple[str, str]]] = {}
     for name in ("corner-cases", "comparison-mini", "comparison-cifar", "comparison-cub"):

@@ -72,7 +72,20 @@ def test_bold_and_underline() -> None:
     latex = render(lay_out(table("cifar")), "latex")
     assert r"\textbf{60.32}" in latex
     assert r"\underline{59.73}" in latex
-    assert r"TOPIC\dag" in render(lay_out(table("mini")), "latex")
+    assert r"TOPIC\dag &" in render(lay_out(table("mini")), "latex")
+
+
+def test_latex_has_caption_label_and_a_title_above_the_sessions() -> None:
+    latex = render(lay_out(table("novel-cifar")), "latex")
+    assert r"\caption{Accuracy on novel classes, CIFAR-100 (Table A7). Bold: best." in latex
+    assert r"\label{table:novel_cifar}" in latex
+    assert r"& \multicolumn{8}{c}{Accuracy on novel classes after each task (\%)} &" in latex
+    assert r"\cmidrule(lr){2-9}" in latex
+    assert r"\multicolumn{9}{c}{aAcc after each task (\%)}" in render(lay_out(table("cifar")), "latex")
+    assert r"$\mathcal{L}_{cos} + \mathcal{L}_{NovCE}$ & $\mathcal{L}_{CR}$" in render(
+        lay_out(table("ablation-mini")), "latex"
+    )
+    assert r"$f_{1}$ & 85" in render(lay_out(table("lazy")), "latex")
 
 
 def test_markdown_says_what_is_doubtful() -> None:
@@ -146,6 +159,16 @@ def test_rows_of_different_recipes_are_named_by_them(tmp_path: Path) -> None:
     assert any("depth 7" in entry.title for entry in as_series(read_results([tmp_path])))
 
 
+def test_a_recipe_alone_is_another_row(tmp_path: Path) -> None:
+    """Also where the recipe stands beside the config, as in results of today."""
+    for recipe in ("small", "large"):
+        write_result(tmp_path, recipe, recipe=recipe)
+    assert [entry.title for entry in as_series(read_results([tmp_path]))] == ["YourSelf (large)", "YourSelf (small)"]
+    write_result(tmp_path, "off", recipe="small", config={"options": {"yourself": {"novel_weight": 0.0}}})
+    titles = [entry.title for entry in as_series(read_results([tmp_path]))]
+    assert "YourSelf (novel_weight 0, recipe small)" in titles
+
+
 def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
     glyphs = as_series(read_results([write_result(tmp_path, "glyphs", dataset="glyphs")]))
     with pytest.raises(InputError, match=r"was measured on glyphs, this is CIFAR-100: the numbers are not comparable"):
@@ -168,7 +191,10 @@ BAD_RESULTS = {
     "later": ({"schema": 3}, "has schema 3, this version reads schema 1 and 2"),
     "no-matrix": ({"matrix": None}, "is not a result: it has no accuracy matrix; give a result.json."),
     "hole": ({"matrix": [[80.0], [None, 30.0]], "classes": [10, 5]}, "hole at row 2, column 1"),
-    "words": ({"matrix": [["good"]], "classes": [10]}, "has something other than numbers in its matrix or class counts"),
+    "words": (
+        {"matrix": [["good"]], "classes": [10]},
+        "has something other than numbers in its matrix or class counts",
+    ),
     "counts": ({"classes": [10, 5]}, "The matrix has 9 sessions but 2 class counts were given"),
 }
 
@@ -192,7 +218,9 @@ def test_missing_and_empty_places(tmp_path: Path) -> None:
         InputError, match=r"gone\.json does not exist; give a result\.json or a folder that holds some\."
     ):
         read_results([tmp_path / "gone.json"])
-    with pytest.raises(InputError, match=r"There is no result\.json in .* or below; run an evaluation first or name another folder\."):
+    with pytest.raises(
+        InputError, match=r"There is no result\.json in .* or below; run an evaluation first or name another folder\."
+    ):
         read_results([tmp_path])
 
 

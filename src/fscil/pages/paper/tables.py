@@ -26,10 +26,8 @@ _HEADERS = {
     "beta_novce": "β_NovCE", "beta_cr": "β_CR", "beta_ir": "β_IR",
 }  # fmt: skip
 _RANKED = ("comparison", "novel", "ablation", "layers")
-_FIRST = {
-    "corner": "Model", "backbones": "Backbone", "tradeoffs": "Data set (source)", "layers": "Features",
-    "ablation": "Variant",
-}  # fmt: skip
+_FIRST = {"corner": "Model", "backbones": "Backbone", "layers": "Features", "ablation": "Variant"}
+_FIRST["tradeoffs"] = "Data set (source)"
 
 
 @dataclass(frozen=True)

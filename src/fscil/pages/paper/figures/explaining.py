@@ -29,9 +29,9 @@ def example_figure() -> Figure:
         axes.plot(fine, curve, color=paint(BLUE), label="gAcc(α), exact")
         axes.plot(coarse, points, color=paint(VERMILLION), marker="o", linestyle="--", label=f"grid, {steps} steps")
         for alpha, value in zip(coarse, points, strict=True):
-            axes.annotate(f"{value:.1f}", (alpha, value), xytext=(4, 5), textcoords="offset points", fontsize=8)
+            axes.annotate(f"{value:.1f}", (alpha, value), (0, 7), textcoords="offset points", ha="center", fontsize=8)
         axes.set_xticks(coarse, [f"{alpha:g}" for alpha in coarse])
-        axes.set_xlim(-0.04, 1.12)
+        axes.set_xlim(-0.08, 1.08)
         axes.set_ylim(0, 92)
         axes.set_xlabel("α, the weight of a base class")
         axes.set_ylabel("gAcc(α) (%)")
