@@ -28,6 +28,7 @@ from fscil.evaluation.identity import digest
 from fscil.experiments.layers import analyse
 from fscil.experiments.runner import Cell, NetworkRun
 from fscil.methods import Method, YourSelf
+from fscil.objectives import objective_options
 from fscil.training.checkpoint import Checkpoint
 
 # Keys that may differ between a run and its continuation: they change what is done next, not what was done.
@@ -131,6 +132,7 @@ def check_methods(config: Config) -> None:
 
 def obstacle(name: str, config: Config) -> str:
     """Why this method cannot run with this recipe's network; empty if it can. A wrong option raises."""
+    objective_options(config.train)
     method, backbone = methods.make(name, config.options.get(name)), config.backbone
     if method.blocks(backbone.depth) and backbone.kind != "vit":
         return f"{method.title} needs intermediate layers, which a {backbone.kind} does not give."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fscil.core.config import TrainConfig, build
 from fscil.core.errors import InputError, nearest
 from fscil.objectives.alice import ALICEObjective
-from fscil.objectives.base import Objective, Setting
+from fscil.objectives.base import Objective, ObjectiveOptions, Setting
 from fscil.objectives.c_fscil import CFSCILObjective
 from fscil.objectives.clom import CLOMObjective
 from fscil.objectives.cross_entropy import CrossEntropy, mixed_cross_entropy
@@ -29,20 +29,26 @@ OBJECTIVES: dict[str, type[Objective]] = {
 }
 
 
-def build_objective(train: TrainConfig, setting: Setting) -> Objective:
-    """The objective that `train` names; unknown names and options are refused."""
+def objective_options(train: TrainConfig) -> ObjectiveOptions:
+    """The options of the objective that `train` names; unknown names and options are refused."""
     if train.objective not in OBJECTIVES:
         raise InputError(f"There is no train.objective '{train.objective}'; {nearest(train.objective, OBJECTIVES)}")
-    kind = OBJECTIVES[train.objective]
-    return kind(build(kind.Options, train.objective_options, where="train.objective_options."), setting)
+    return build(OBJECTIVES[train.objective].Options, train.objective_options, where=ObjectiveOptions.prefix)
+
+
+def build_objective(train: TrainConfig, setting: Setting) -> Objective:
+    options = objective_options(train)  # which also refuses an unknown name
+    return OBJECTIVES[train.objective](options, setting)
 
 
 __all__ = [
     "OBJECTIVES",
     "Objective",
+    "ObjectiveOptions",
     "Setting",
     "build_objective",
     "distillation",
     "dot_regression",
     "mixed_cross_entropy",
+    "objective_options",
 ]
