@@ -79,7 +79,7 @@ def make_world(pseudo: Path | None) -> World:
 
     train, test = features(data.train.images), features(data.test.images)
     if pseudo is None:
-        fitted, _ = embedding.load(package.embedding_file("glyphs"))
+        fitted = embedding.load(package.embedding_file("glyphs"))
         return World(checkpoint, fitted, train[:60], train[60:], test[60:])
     serif = torch.tensor(["Serif" in TRAIN_FONTS[at % len(TRAIN_FONTS)] for at in range(TRAIN_PER_CLASS)])
     images = torch.from_numpy(data.train.images).unflatten(0, (100, -1))[:40, ~serif].flatten(0, 1)

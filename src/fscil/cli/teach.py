@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fscil.cli.options import JsonOption
 from fscil.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Your own classes from a few images each: init, add, list, undo ...", no_args_is_help=True)
 
 ProjectArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The project's folder.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 
 @app.command()
@@ -242,10 +242,6 @@ def serve(
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """The page: teach and try in a browser, on this machine."""
-    if project is None and not demo:
-        raise InputError("Give a project's folder, or --demo for a temporary one.")
-    if project is not None and demo:
-        raise InputError("Give a project's folder or --demo, not both.")
     from fscil.web.serve import serve as run
 
     run(project, host, port, token, demo, open_browser)

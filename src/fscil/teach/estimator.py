@@ -51,9 +51,9 @@ class FSCILClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(
                 f"There are {len(vectors)} images but labels of shape {labels.shape}; give one label each."
             )
-        known = (
-            {} if not self._is_fitted() else dict(zip(self.classes_.tolist(), self.knowledge_.memories, strict=True))
-        )
+        known: dict[Any, ClassMemory] = {}
+        if self.__sklearn_is_fitted__():
+            known = dict(zip(self.classes_.tolist(), self.knowledge_.memories, strict=True))
         for label in np.unique(labels).tolist():
             rows = np.flatnonzero(labels == label)
             old = known.get(label)
@@ -83,7 +83,7 @@ class FSCILClassifier(ClassifierMixin, BaseEstimator):
         return self._chances(X)[:, -1]
 
     def _chances(self, X: Any) -> np.ndarray:  # noqa: N803
-        if not self._is_fitted():
+        if not self.__sklearn_is_fitted__():
             raise NotFittedError("This FSCILClassifier has no classes yet; call fit or partial_fit first.")
         return self.calibration_.probabilities(self.knowledge_.scores(self._vectors(X)))
 
@@ -103,11 +103,8 @@ class FSCILClassifier(ClassifierMixin, BaseEstimator):
             self._loaded = (self.encoder, find(self.encoder, None))
         return self._loaded[1]
 
-    def _is_fitted(self) -> bool:
-        return hasattr(self, "knowledge_")
-
     def __sklearn_is_fitted__(self) -> bool:
-        return self._is_fitted()
+        return hasattr(self, "knowledge_")
 
     def __getstate__(self) -> dict[str, Any]:
         """Without the network: a pickle or a clone loads it again by name."""

@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 
@@ -81,9 +80,7 @@ class Learner:
     def __enter__(self) -> Learner:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     @property
@@ -149,7 +146,8 @@ class Learner:
     def learn(self, name: str, images: Iterable[Source]) -> Learned:
         """Add images to a class, which is new or known. Unreadable images and duplicates are skipped and named."""
         name = class_name(name)
-        self._writable()
+        if self._store.readonly:
+            raise InputError(f"The project {self.path} is open for reading only; open it with readonly=False.")
         encoder = self.encoder  # loaded before the clock starts
         started = time.perf_counter()
         given = pictures.listed(images)
@@ -242,9 +240,9 @@ class Learner:
         from fscil.teach.learning.examination import examine
 
         snapshot = self.snapshot()
-        test = (
-            examine(snapshot, self.encoder, Path(test_folder).expanduser(), base) if test_folder is not None else None
-        )
+        test = None
+        if test_folder is not None:
+            test = examine(snapshot, self.encoder, Path(test_folder).expanduser(), base)
         # An image that another process removes meanwhile has its id for a name.
         files = {image_id: image_id[:12] for memory in snapshot.knowledge.memories for image_id in memory.ids}
         files |= dict(self._store.all("SELECT sha256, file FROM images WHERE removed_by IS NULL"))
@@ -293,10 +291,6 @@ class Learner:
         similar = knowledge.prototypes @ mine.prototype
         others = [(float(s), m.name) for s, m in zip(similar, knowledge.memories, strict=True) if m is not mine]
         return [Rival(other, s) for s, other in sorted(others, reverse=True)[:RIVALS]]
-
-    def _writable(self) -> None:
-        if self._store.readonly:
-            raise InputError(f"The project {self.path} is open for reading only; open it with readonly=False.")
 
 
 def import_onnx(model: str | Path, path: str | Path) -> Learner:

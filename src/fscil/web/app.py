@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -15,10 +15,9 @@ import fscil
 from fscil.core.errors import InputError
 from fscil.teach import Learner
 from fscil.web.guard import Guard, Rules
-from fscil.web.pages import Page, load_pages
-from fscil.web.reading import reading_routes
+from fscil.web.pages import load_pages, serve_pages
+from fscil.web.routes import reading_routes, teaching_routes
 from fscil.web.served_project import ServedProject
-from fscil.web.teaching import teaching_routes
 
 
 def create_app(learner: Learner, rules: Rules | None = None, *, demo: bool = False) -> FastAPI:
@@ -41,31 +40,12 @@ def create_app(learner: Learner, rules: Rules | None = None, *, demo: bool = Fal
         lifespan=lifespan,
     )
     pages = load_pages()
-    app.add_middleware(Guard, rules=rules, door=pages["door.html"].content)
+    app.add_middleware(Guard, rules=rules, token_page=pages["token.html"].content)
     app.include_router(reading_routes(served), prefix="/api")
     app.include_router(teaching_routes(served), prefix="/api")
-    _serve_pages(app, pages)
+    serve_pages(app, pages)
     _explain_errors(app)
     return app
-
-
-def _serve_pages(app: FastAPI, pages: dict[str, Page]) -> None:
-    def page(request: Request, name: str) -> Response:
-        found = pages.get(name)
-        if found is None:
-            raise HTTPException(404, "There is no such page; start at '/'.")
-        headers = {"etag": found.etag, "cache-control": "no-cache"}
-        if request.headers.get("if-none-match") == found.etag:
-            return Response(status_code=304, headers=headers)
-        return Response(found.content, media_type=found.media_type, headers=headers)
-
-    @app.get("/", include_in_schema=False)
-    async def index(request: Request) -> Response:
-        return page(request, "index.html")
-
-    @app.get("/static/{name}", include_in_schema=False)
-    async def static(request: Request, name: str) -> Response:
-        return page(request, name)
 
 
 # What the framework says in two words.

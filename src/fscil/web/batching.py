@@ -45,18 +45,13 @@ class Batcher:
                 continue
             try:
                 answers = await loop.run_in_executor(self._thread, self._predict, [image for image, _ in batch])
-                outcomes: list[tuple[Any, Exception | None]] = [
-                    (answer, None) for _, answer in zip(batch, answers, strict=True)
-                ]
+                for (_, ticket), answer in zip(batch, answers, strict=True):
+                    if not ticket.done():
+                        ticket.set_result(answer)
             except Exception as error:
-                outcomes = [(None, error)] * len(batch)
-            for (_, ticket), (answer, failure) in zip(batch, outcomes, strict=True):
-                if ticket.done():
-                    continue
-                if failure is not None:
-                    ticket.set_exception(failure)
-                else:
-                    ticket.set_result(answer)
+                for _, ticket in batch:
+                    if not ticket.done():
+                        ticket.set_exception(error)
 
     def close(self) -> None:
         self._thread.shutdown(wait=True, cancel_futures=True)

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import ipaddress
-import json
 import re
 import socket
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "fscil"
@@ -70,71 +71,57 @@ def is_loopback(host: str) -> bool:
 class Guard:
     """Host, token, origin and size of every request; security headers on every answer."""
 
-    def __init__(self, app: ASGIApp, rules: Rules, door: bytes = b"") -> None:
+    def __init__(self, app: ASGIApp, rules: Rules, token_page: bytes = b"") -> None:
         self.app, self.rules = app, rules
-        self.door = door  # the page that asks a person for the token
+        self.token_page = token_page  # asks a person for the token
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
-            return
-        if scope["type"] != "http":
+        elif scope["type"] != "http":
             await send({"type": "websocket.close"})  # none is offered
-            return
-        send = _with_headers(scope, send)
-        headers = [(name.decode("latin-1").lower(), value.decode("latin-1")) for name, value in scope["headers"]]
-        refusal = self._refusal(scope, headers)
-        if refusal is not None:
-            asks_for_page = scope["path"] == "/" and scope["method"] == "GET"
-            await _answer(send, *refusal, page=self.door if refusal[0] == 401 and asks_for_page else b"")
-            return
-        await self._limited(scope, receive, send)
+        else:
+            refusal = self._refusal(scope, Headers(scope=scope))
+            await (refusal or self._limited)(scope, receive, _with_headers(send))
 
-    def _refusal(self, scope: Scope, headers: list[tuple[str, str]]) -> tuple[int, str, dict[str, str]] | None:
-        """Status, sentence and headers of a refusal, or None where the request may pass."""
-        hosts = [value for name, value in headers if name == "host"]
-        fields = dict(headers)
+    def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        """None where the request may pass."""
+        hosts = headers.getlist("host")
         if len(hosts) != 1 or not self.rules.knows_host(hosts[0]):
-            return 421, "This server does not answer to that host name; use the address it printed at its start.", {}
-        entry = self._at_the_door(scope, fields)
-        if entry is not None:
-            return entry
-        if not _same_origin(scope, hosts[0], fields):
-            return 403, "This request came from another site; use the page of this server.", {}
-        length = fields.get("content-length", "0")
+            return _say(421, "This server does not answer to that host name; use the address it printed at its start.")
+        if self.rules.token is not None and not scope["path"].startswith("/static/") and not self._has_token(headers):
+            return self._enter(scope)
+        if not _same_origin(scope, hosts[0], headers):
+            return _say(403, "This request came from another site; use the page of this server.")
+        length = headers.get("content-length", "0")
         if not re.fullmatch(r"\d{1,18}", length):
-            return 400, "The Content-Length is not a number.", {}
-        if int(length) > self.rules.max_body:
-            return self._too_large()
-        return None
+            return _say(400, "The Content-Length is not a number.")
+        return self._too_large() if int(length) > self.rules.max_body else None
 
-    def _at_the_door(self, scope: Scope, fields: dict[str, str]) -> tuple[int, str, dict[str, str]] | None:
-        """Where a token is asked for: a cookie, a bearer header, or once in the address, which then sets the cookie."""
-        if self.rules.token is None or scope["path"].startswith("/static/"):
-            return None
-        cookies = re.findall(rf"(?:^|;\s*){COOKIE}=([0-9a-f]+)", fields.get("cookie", ""))
-        if any(hmac.compare_digest(each, self.rules.cookie()) for each in cookies):
-            return None
-        scheme, _, bearer = fields.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and self.rules.admits(bearer.strip()):
-            return None
+    def _has_token(self, headers: Headers) -> bool:
+        """As a cookie or a bearer header."""
+        cookies = re.findall(rf"(?:^|;\s*){COOKIE}=([0-9a-f]+)", headers.get("cookie", ""))
+        scheme, _, bearer = headers.get("authorization", "").partition(" ")
+        return any(hmac.compare_digest(each, self.rules.cookie()) for each in cookies) or (
+            scheme.lower() == "bearer" and self.rules.admits(bearer.strip())
+        )
+
+    def _enter(self, scope: Scope) -> Response:
+        """The token may stand once in the page's address, which then sets the cookie; else it is asked for."""
+        asks_for_page = scope["path"] == "/" and scope["method"] == "GET"
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
-        if scope["path"] == "/" and scope["method"] == "GET" and given and self.rules.admits(given):
+        if asks_for_page and given and self.rules.admits(given):
             cookie = f"{COOKIE}={self.rules.cookie()}; Path=/; HttpOnly; SameSite=Strict"
-            return 303, "Welcome.", {"location": "/", "set-cookie": cookie}
-        return (
-            401,
-            "This server asks for its token: open the address it printed at its start.",
-            {"www-authenticate": "Bearer"},
-        )
+            return _say(303, "Welcome.", {"location": "/", "set-cookie": cookie})
+        headers = {"www-authenticate": "Bearer"}
+        if asks_for_page and self.token_page:
+            return Response(self.token_page, 401, headers, "text/html")
+        return _say(401, "This server asks for its token: open the address it printed at its start.", headers)
 
-    def _too_large(self) -> tuple[int, str, dict[str, str]]:
+    def _too_large(self) -> Response:
         limit = self.rules.max_body // MEGABYTE
-        return (
-            413,
-            f"That is more than {limit} MB in one request; send fewer or smaller images.",
-            {"connection": "close"},
-        )
+        sentence = f"That is more than {limit} MB in one request; send fewer or smaller images."
+        return _say(413, sentence, {"connection": "close"})
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, counting its bytes as they come: a body may be longer than it said, or say nothing."""
@@ -162,47 +149,38 @@ class Guard:
             if not over or answered:
                 raise
         if over and not answered:
-            await _answer(send, *self._too_large())
+            await self._too_large()(scope, receive, send)
 
 
-def _same_origin(scope: Scope, host: str, fields: dict[str, str]) -> bool:
+def _same_origin(scope: Scope, host: str, headers: Headers) -> bool:
     """Whether a request is from our own page or from no page at all (curl, a script, the address bar)."""
     reading = scope["method"] in _READING
-    site = fields.get("sec-fetch-site")
+    site = headers.get("sec-fetch-site")
     if site is not None:
         # Other ports of localhost are 'same-site': still not us. A link from elsewhere may open the page, no more.
-        navigates = reading and fields.get("sec-fetch-mode") == "navigate" and scope["path"] == "/"
+        navigates = reading and headers.get("sec-fetch-mode") == "navigate" and scope["path"] == "/"
         if site != "same-origin" and not (site == "none" and reading) and not navigates:
             return False
-    origin = fields.get("origin")
+    origin = headers.get("origin")
     if origin is None:
         return True
     parts = urlsplit(origin)
     return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
 
 
-def _with_headers(scope: Scope, send: Send) -> Send:
+def _with_headers(send: Send) -> Send:
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            headers = list(message.get("headers", []))
-            present = {name.lower() for name, _ in headers}
-            for name, value in _HEADERS.items():
-                headers.append((name.encode(), value.encode()))
-            if b"cache-control" not in present:
-                headers.append((b"cache-control", b"no-store"))
-            message = {**message, "headers": headers}
+            headers = MutableHeaders(scope=message)
+            headers.update(_HEADERS)
+            headers.setdefault("cache-control", "no-store")
         await send(message)
 
     return sending
 
 
-async def _answer(send: Send, status: int, sentence: str, extra: dict[str, str], page: bytes = b"") -> None:
-    body = page or json.dumps({"error": sentence}).encode()
-    kind = "text/html; charset=utf-8" if page else "application/json"
-    headers = {"content-type": kind, "content-length": str(len(body)), **extra}
-    pairs = [(name.encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": status, "headers": pairs})
-    await send({"type": "http.response.body", "body": body})
+def _say(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse({"error": sentence}, status, headers)
 
 
 def _host_name(header: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import secrets
 import signal
 import socket
@@ -11,7 +12,6 @@ import tempfile
 import threading
 import webbrowser
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -19,9 +19,9 @@ from urllib.parse import quote
 import numpy as np
 
 from fscil.core.errors import InputError
+from fscil.teach import Learner
 
-if TYPE_CHECKING:
-    from fscil.teach import Learner
+if TYPE_CHECKING:  # needs the packages of the extra
     from fscil.web.guard import Rules
 
 SHORTEST_TOKEN = 12  # characters: long enough that guessing over a network does not end
@@ -36,6 +36,8 @@ def serve(
     open_browser: bool = False,
 ) -> None:
     """Serve a project, or a temporary one with `demo`, until interrupted."""
+    if demo == (project is not None):
+        raise InputError("Give the folder of a project, or --demo for a temporary one; not both.")
     try:
         import fastapi  # noqa: F401
         import python_multipart  # noqa: F401
@@ -46,7 +48,7 @@ def serve(
 
     rules = check(host, token)
     listener = _listen(host, port)
-    with contextlib.closing(listener), _opened(project, demo) as learner:
+    with contextlib.closing(listener), _opened(project) as learner:
         app = create_app(learner, rules, demo=demo)
         address = page_address(host, listener.getsockname()[1], token)
         print(f"Teach: {address}\nNothing leaves this machine. Press Ctrl-C to stop.", flush=True)
@@ -67,11 +69,12 @@ def check(host: str, token: str | None) -> Rules:
     """The rules to serve under; refuses an address that others can reach without a good token."""
     from fscil.web.guard import Rules, is_loopback
 
+    example = secrets.token_urlsafe(18)
     if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
-        raise InputError(f"The token must be {SHORTEST_TOKEN} or more plain characters, such as {_example()}.")
+        raise InputError(f"The token must be {SHORTEST_TOKEN} or more plain characters, such as {example}.")
     if token is None and not is_loopback(host):
         raise InputError(
-            f"Other machines can reach {host}, so a token is needed; add for example --token {_example()}, "
+            f"Other machines can reach {host}, so a token is needed; add for example --token {example}, "
             f"or leave --host out to serve this machine alone."
         )
     return Rules(host=host, token=token)
@@ -87,7 +90,8 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if os.name != "nt":  # on Windows it would let two programs share the port
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
         listener.listen(128)
     except (OSError, OverflowError) as error:
@@ -96,12 +100,8 @@ def _listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-@contextmanager
-def _opened(project: Path | None, demo: bool) -> Iterator[Learner]:
-    if demo == (project is not None):
-        raise InputError("Give the folder of a project, or --demo for a temporary one.")
-    from fscil.teach import Learner
-
+@contextlib.contextmanager
+def _opened(project: Path | None) -> Iterator[Learner]:
     with contextlib.ExitStack() as stack:
         if project is None:
             from fscil.web.demo import make_demo
@@ -117,7 +117,3 @@ def _opened(project: Path | None, demo: bool) -> Iterator[Learner]:
         gc.freeze()
         stack.callback(gc.unfreeze)
         yield learner
-
-
-def _example() -> str:
-    return secrets.token_urlsafe(18)

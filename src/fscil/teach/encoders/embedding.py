@@ -106,18 +106,18 @@ def fit(
     return embedding
 
 
-def save(path: Path, embedding: Embedding, info: dict[str, Any]) -> None:
+def save(path: Path, embedding: Embedding, **info: Any) -> None:
     shape = {"layers": embedding.layers, "dim": embedding.dim, "whitened": embedding.whitened}
     # Half precision halves the file and moves similarities in the fourth digit.
     tensors = {name: tensor.half() for name, tensor in embedding.state_dict().items()}
     save_tensors(path, tensors, {**info, **shape, "prior": embedding.prior, "kind": "embedding"})
 
 
-def load(path: Path) -> tuple[Embedding, dict[str, Any]]:
+def load(path: Path) -> Embedding:
     tensors, info = read_tensors(path)
     if info.get("kind") != "embedding":
         raise InputError(f"{path} does not hold an embedding; it is part of a project made by `fscil teach init`.")
     embedding = Embedding(info["layers"], info["dim"], whitened=info["whitened"])
     embedding.load_state_dict(tensors)
     embedding.prior = info["prior"]
-    return embedding, info
+    return embedding

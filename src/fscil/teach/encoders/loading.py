@@ -23,7 +23,9 @@ def find(name: str, state: Path | None) -> Encoder:
 
         return load_timm(name.removeprefix(TIMM))
     if name in package.stored():
-        return load(_reference("package", name, package.network_file(name)), Path())
+        from fscil.teach.encoders.torch_encoder import refer_to
+
+        return load(refer_to("package", name, package.network_file(name)), Path())
     path = Path(name).expanduser()
     if path.exists():
         return _checkpoint(path / "backbone.safetensors" if path.is_dir() else path, state)
@@ -67,17 +69,11 @@ def load(reference: Reference, state: Path) -> Encoder:
         from fscil.teach.encoders.exported_model import ExportedModel
 
         return ExportedModel(reference, path)
-    from fscil.teach.encoders.embedding import Embedding
-    from fscil.teach.encoders.embedding import load as load_embedding
-    from fscil.teach.encoders.torch_encoder import TorchEncoder
-    from fscil.training.checkpoint import load_classifier
+    from fscil.teach.encoders.torch_encoder import load_checkpoint
 
     packaged = reference.kind == "package"
-    kept = package.embedding_file(reference.name) if packaged else state / "embedding.safetensors"
-    backbone = load_classifier(path).backbone
-    if not kept.exists():  # a stored network without statistics
-        return TorchEncoder(reference, backbone, Embedding(len(reference.blocks), reference.dim, whitened=False))
-    return TorchEncoder(reference, backbone, load_embedding(kept)[0])
+    embedding = package.embedding_file(reference.name) if packaged else state / "embedding.safetensors"
+    return load_checkpoint(reference, path, embedding)
 
 
 def _weights_file(reference: Reference, state: Path) -> Path | None:
@@ -89,21 +85,12 @@ def _weights_file(reference: Reference, state: Path) -> Path | None:
 def _checkpoint(path: Path, state: Path | None) -> Encoder:
     from fscil.teach.encoders.embedding import save
     from fscil.teach.encoders.statistics import embedding_of
-    from fscil.teach.encoders.torch_encoder import TorchEncoder
+    from fscil.teach.encoders.torch_encoder import TorchEncoder, refer_to
     from fscil.training.checkpoint import load_classifier
 
-    reference = _reference("checkpoint", str(path), path)
-    embedding, info = embedding_of(path, reference.blocks)
+    reference = refer_to("checkpoint", str(path), path)
+    embedding = embedding_of(path, reference.blocks)
     if state is not None:
         write_bytes(state / "encoder.safetensors", path.read_bytes())  # a copy: runs are deleted, projects are moved
-        save(state / "embedding.safetensors", embedding, info)
+        save(state / "embedding.safetensors", embedding)
     return TorchEncoder(reference, load_classifier(path).backbone, embedding)
-
-
-def _reference(kind: str, name: str, path: Path) -> Reference:
-    from fscil.teach.encoders.torch_encoder import middle_blocks
-    from fscil.training.checkpoint import load_classifier
-
-    backbone = load_classifier(path).backbone
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    return Reference(kind, name, digest, backbone.image_size, middle_blocks(backbone), backbone.dim)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,14 +35,14 @@ TEMPERATURE = 0.09
 MAX_IMAGES = 20_000  # of the base classes; more do not sharpen a covariance of this size
 
 
-def embedding_of(path: Path, blocks: tuple[int, ...]) -> tuple[Embedding, dict[str, Any]]:
-    """From the base classes the checkpoint was trained on; plain where their images are not at hand any more."""
+def embedding_of(path: Path, blocks: tuple[int, ...]) -> Embedding:
+    """From the base classes the checkpoint was trained on; plain where their images are no longer at hand."""
     checkpoint = load_classifier(path)
     try:
         images, labels = base_images(checkpoint)
-    except InputError as error:
-        return Embedding(len(blocks), checkpoint.backbone.dim, whitened=False), {"plain": str(error)}
-    return from_base(checkpoint, images, labels, blocks), {"plain": ""}
+    except InputError:
+        return Embedding(len(blocks), checkpoint.backbone.dim, whitened=False)
+    return from_base(checkpoint, images, labels, blocks)
 
 
 def base_images(checkpoint: Checkpoint, path: str = "") -> tuple[Tensor, Tensor]:
@@ -103,7 +102,7 @@ def main(name: str, path: str = "") -> None:
     shrinkage = SHRINKAGE_OF.get(name, embeddings.SHRINKAGE)
     embedding = from_base(checkpoint, images, labels, middle_blocks(checkpoint.backbone), shrinkage)
     target = package.embedding_file(name)
-    embeddings.save(target, embedding, {"plain": "", "shrinkage": shrinkage})
+    embeddings.save(target, embedding, shrinkage=shrinkage)
     print(f"{target}: prior {embedding.prior}")
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -10,8 +12,9 @@ import torch
 from fscil.backbones import Backbone
 from fscil.backbones.extract import extract
 from fscil.methods import YourSelf
-from fscil.teach.encoders.embedding import Embedding
+from fscil.teach.encoders.embedding import Embedding, load
 from fscil.teach.learning.encoder import Encoder, Reference
+from fscil.training.checkpoint import load_classifier
 
 BATCH = 64
 PLAIN = (
@@ -36,6 +39,18 @@ class TorchEncoder(Encoder):
     def vectors(self, features: np.ndarray) -> np.ndarray:
         with torch.no_grad():
             return self.embedding(torch.from_numpy(np.array(features, dtype=np.float32))).numpy()
+
+
+def load_checkpoint(reference: Reference, network: Path, embedding: Path) -> TorchEncoder:
+    plain = not embedding.exists()  # a stored network without statistics
+    fitted = Embedding(len(reference.blocks), reference.dim, whitened=False) if plain else load(embedding)
+    return TorchEncoder(reference, load_classifier(network).backbone, fitted)
+
+
+def refer_to(kind: str, name: str, network: Path) -> Reference:
+    backbone = load_classifier(network).backbone
+    digest = hashlib.sha256(network.read_bytes()).hexdigest()
+    return Reference(kind, name, digest, backbone.image_size, middle_blocks(backbone), backbone.dim)
 
 
 def middle_blocks(backbone: Backbone) -> tuple[int, ...]:

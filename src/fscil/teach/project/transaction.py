@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import sqlite3
 from pathlib import Path
 from typing import Any
 
-from fscil.core.errors import InputError
+from fscil.core.errors import InputError, did_you_mean
 from fscil.data.images import SUFFIX_OF, ImageError
 from fscil.teach.project.files import write_bytes
 from fscil.teach.project.pictures import Picture
@@ -88,12 +87,10 @@ class Transaction:
 
 
 def no_such_class(name: str, names: list[str]) -> InputError:
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    shown = ", ".join(names[:SHOWN_NAMES]) + (
-        f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
-    )
-    hint = f"did you mean '{close[0]}'? " if close else ""
-    return InputError(f"There is no class '{name}' in the project; {hint}It knows: {shown or 'no class yet'}.")
+    more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
+    known = f"It knows: {', '.join(names[:SHOWN_NAMES]) or 'no class yet'}{more}."
+    hint = did_you_mean(name, names)
+    return InputError(f"There is no class '{name}' in the project{f'; {hint}' if hint else '.'} {known}")
 
 
 def image_path(project: Path, sha256: str, media: str) -> Path:
