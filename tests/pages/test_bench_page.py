@@ -106,6 +106,9 @@ def test_who_shares_a_network_is_said(bench: Bench) -> None:
     assert "all on the same network" in prose.lede(made_up(same_backbone=True))
     own = "nine base trainings: eight methods on networks that their own recipes train, the other seven on that of the"
     assert f"{own} default recipe, glyphs." in prose.lede(bench)
+    # A recipe of its own that asks for the default base training does not give a method a network of its own.
+    rows = (dataclasses.replace(row, recipe="glyphs_cec") if row.method == "cec" else row for row in bench.rows)
+    assert prose.lede(dataclasses.replace(bench, rows=tuple(rows))) == prose.lede(bench)
     assert "Modeeight methods on networks that their own recipes train" in Page(bench_html(bench)).text
     one = prose.lede(made_up(["lazy", "prototypes", "fact"]))
     assert "one method on the network that its own recipe trains, the other two on that of" in one
