@@ -7,6 +7,7 @@ import io
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from result_files import PLAN, write_result
@@ -186,7 +187,7 @@ def test_what_does_not_belong_together_is_refused(tmp_path: Path) -> None:
         as_series(read_results(twice))
 
 
-BAD_RESULTS = {
+BAD_RESULTS: dict[str, tuple[dict[str, Any], str]] = {
     "no-schema": ({"schema": None}, "has schema None, this version reads schema 1 and 2; run the evaluation again"),
     "later": ({"schema": 3}, "has schema 3, this version reads schema 1 and 2"),
     "no-matrix": ({"matrix": None}, "is not a result: it has no accuracy matrix; give a result.json."),

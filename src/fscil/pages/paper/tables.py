@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Literal
 
 from fscil.core.errors import InputError
@@ -26,8 +25,10 @@ _HEADERS = {
     "beta_novce": "β_NovCE", "beta_cr": "β_CR", "beta_ir": "β_IR",
 }  # fmt: skip
 _RANKED = ("comparison", "novel", "ablation", "layers")
-_FIRST = {"corner": "Model", "backbones": "Backbone", "layers": "Features", "ablation": "Variant"}
-_FIRST["tradeoffs"] = "Data set (source)"
+_FIRST = {
+    "corner": "Model", "backbones": "Backbone", "tradeoffs": "Data set (source)", "layers": "Features",
+    "ablation": "Variant",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -124,14 +125,13 @@ def _printed_line(printed: PrintedTable, row: PrintedRow) -> TableLine:
 
 def _your_line(entry: Series, printed: PrintedTable) -> TableLine:
     draws = entry.novel_per_session() if printed.kind == "novel" else entry.aacc_per_session()
-    per_session = [float(value) for value in draws.mean(axis=0)]
-    sessions = iter(per_session)
+    sessions = iter(draws.mean(axis=0))
     cells = []
     for column in printed.columns:
         if column.isdigit():
             cells.append(Cell(f"{next(sessions):.1f}"))
         elif column == "avg":
-            cells.append(Cell(f"{fmean(per_session):.2f}"))
+            cells.append(Cell(f"{draws.mean():.2f}"))
         elif column in ("aacc", "gacc"):
             cells.append(spread_cell(entry.aacc if column == "aacc" else entry.gacc))
         else:
