@@ -14,6 +14,7 @@ from PIL import Image
 
 from fscil.data import folder
 from fscil.data.folder import decode
+from fscil.teach.project.pictures import read
 
 
 def centre(path: Path) -> list[int]:
@@ -118,6 +119,17 @@ def test_short_side_then_centre_crop(tmp_path: Path, size: tuple[int, int]) -> N
     image = Image.new("RGB", size, "blue")
     image.paste("red", (10, 0, 20, 10) if size[0] > size[1] else (0, 10, 10, 20))
     assert (decode(saved(tmp_path / "a.png", image), 10) == (255, 0, 0)).all()
+
+
+@pytest.mark.parametrize("size", [(31, 20), (20, 31), (33, 33), (90, 47)])
+def test_data_sets_and_projects_cut_the_same_square(tmp_path: Path, size: tuple[int, int]) -> None:
+    """At whole pixels, also where there is one more on one side."""
+    noise = np.random.default_rng(0).integers(0, 256, (*size, 3), dtype=np.uint8)
+    path = saved(tmp_path / "a.png", Image.fromarray(noise))
+    side, (height, width) = min(size), size
+    top, left = (height - side) // 2, (width - side) // 2
+    assert np.array_equal(decode(path, side), noise[top : top + side, left : left + side])
+    assert np.array_equal(decode(path, 8), read(path, "a", 8).pixels)
 
 
 def test_shrinking_averages(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ def test_export_and_start_from_a_model(run: Run, project: Path, photos: Path, tm
         (["teach", "add", "{p}", "x", "--from", "{tmp}/photos"], "not both"),
         (["teach", "remove", "{p}", "ета"], "There is no class"),
         (["teach", "remove", "{p}", "eta", "--image", "png"], "names 0 images"),
-        (["teach", "threshold", "{p}", "high"], "is no number"),
+        (["teach", "threshold", "{p}", "high"], "is not a number"),
         (["teach", "threshold", "{p}", "7"], "from -1 to 1"),
         (["predict", "{p}", "{tmp}/p/state"], "Nothing matches|no images|could be read"),
         (["doctor", "{p}", "--test", "{tmp}/absent"], "cannot be read"),

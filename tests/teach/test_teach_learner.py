@@ -6,6 +6,8 @@ import dataclasses
 import hashlib
 import json
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -394,3 +396,19 @@ def test_a_file_that_changes_while_it_is_learned(learner: Learner, tmp_path: Pat
             learner.learn("a", [path])
     assert learner.classes() == []
     assert learner.learn("b", [path]).added == 1
+
+
+def test_teaching_needs_nothing_that_windows_lacks(tmp_path: Path) -> None:
+    program = (
+        "import os, sys\n"
+        "sys.modules |= dict.fromkeys(['fcntl', 'resource', 'termios', 'pwd', 'grp'])\n"
+        "for name in ('sched_getaffinity', 'fchmod', 'fork', 'getuid', 'mkfifo'): delattr(os, name)\n"
+        "import numpy as np\n"
+        "from fscil.teach import Learner\n"
+        "with Learner.create(sys.argv[1]) as learner:\n"
+        "    learner.learn('dark', [np.full((32, 32, 3), level, np.uint8) for level in (0, 20)])\n"
+        "    learner.learn('light', [np.full((32, 32, 3), level, np.uint8) for level in (240, 250)])\n"
+        "    print(learner.predict([np.full((32, 32, 3), 245, np.uint8)])[0].label)"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path / "p")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "light\n"

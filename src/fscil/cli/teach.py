@@ -129,7 +129,7 @@ def list_classes(
         rows: list[Any] = list(learner.classes() if name is None else learner.images(name))
         encoder = learner.encoder_name
     if as_json:
-        _print_json([dataclasses.asdict(row) for row in rows])
+        _print_json(rows)
     elif name is not None:
         _columns([("id", "file", "added"), *[(row.id[:12], row.file, row.added) for row in rows]])
     elif not rows:
@@ -146,7 +146,7 @@ def history(project: ProjectArgument, as_json: JsonOption = False) -> None:
     with _open(project, readonly=True) as learner:
         changes = learner.history()
     if as_json:
-        _print_json([dataclasses.asdict(change) for change in changes])
+        _print_json(changes)
         return
     for change in changes:
         typer.echo(f"{change.number:>4}  {change.when}  {change.what}{'  (undone)' if change.undone else ''}")
@@ -183,8 +183,8 @@ def predict(
     if as_json:
         _print_json([_as_document(answer) for answer in answers])
     elif as_csv:
-        _write_csv(answers, top)
-    else:
+        _write_csv(answers)
+    elif len(unreadable) < len(answers):
         _say_answers([answer for answer in answers if not answer.error])
     for answer in unreadable:
         typer.echo(f"skipped {answer.file}: {answer.error}", err=True)
@@ -208,7 +208,7 @@ def doctor(
     with _open(project, readonly=True) as learner:
         diagnosis = learner.doctor(test, base)
     if as_json:
-        _print_json(dataclasses.asdict(diagnosis))
+        _print_json(diagnosis)
     else:
         typer.echo(diagnosis_text(diagnosis))
 
@@ -267,31 +267,24 @@ def _say_learned(result: Learned) -> None:
 
 
 def _say_answers(answers: list[Prediction]) -> None:
-    if not answers:
-        return
-    rows = []
+    rows: list[tuple[str, ...]] = [("image", "answer", "sure", "then")]
     for answer in answers:
         others = "  ".join(f"{guess.label} {guess.confidence:.0%}" for guess in answer.top[1:3])
         rows.append((answer.file, answer.label, f"{answer.confidence:.0%}", others))
-    _columns([("image", "answer", "sure", "then"), *rows])
+    _columns(rows)
 
 
 def _as_document(answer: Prediction) -> dict[str, Any]:
-    document = {
-        "file": answer.file,
-        "label": answer.label,
-        "confidence": round(answer.confidence, 6),
-        "top": [{"label": guess.label, "confidence": round(guess.confidence, 6)} for guess in answer.top],
-    }
-    return {**document, "error": answer.error} if answer.error else document
+    guesses = [{"label": guess.label, "confidence": round(guess.confidence, 6)} for guess in answer.top]
+    error = {"error": answer.error} if answer.error else {}
+    return dict(file=answer.file, label=answer.label, confidence=round(answer.confidence, 6), top=guesses, **error)
 
 
-def _write_csv(answers: list[Prediction], top: int) -> None:
+def _write_csv(answers: list[Prediction]) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     ranks = range(1, 1 + max((len(answer.top) for answer in answers), default=0))
-    writer.writerow(
-        ["file", "label", "confidence", *[f"{kind}{at}" for at in ranks for kind in ("label", "confidence")]]
-    )
+    columns = [f"{kind}{at}" for at in ranks for kind in ("label", "confidence")]
+    writer.writerow(["file", "label", "confidence", *columns])
     for answer in answers:
         guesses = [cell for guess in answer.top for cell in (guess.label, f"{guess.confidence:.6f}")]
         writer.writerow([answer.file, answer.label, f"{answer.confidence:.6f}", *guesses])
@@ -311,8 +304,8 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InputError(f"'{text}' is no number; give a similarity from -1 to 1, or auto.") from None
+        raise InputError(f"'{text}' is not a number; give a similarity from -1 to 1, or auto.") from None
 
 
 def _print_json(document: Any) -> None:
-    typer.echo(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False))
+    typer.echo(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False, default=dataclasses.asdict))

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from fscil.backbones import Backbone, ViT
 from fscil.core.config import BackboneConfig
-from fscil.core.errors import InputError, nearest
+from fscil.core.errors import InputError, did_you_mean
 from fscil.teach.encoders.embedding import Embedding
 from fscil.teach.encoders.torch_encoder import TorchEncoder, middle_blocks
 from fscil.teach.learning.encoder import Reference
@@ -56,7 +56,8 @@ def load_timm(name: str) -> TorchEncoder:
 
 def _build(name: str, file: Path | None) -> Backbone:
     if not timm.is_model(name.split(".")[0]):
-        raise InputError(f"timm has no model '{name}'; {_close(name)}")
+        hint = did_you_mean(name, timm.list_models())
+        raise InputError(f"timm has no model '{name}'; {hint} `timm.list_models()` names them.")
     model = _created(name, pretrained=file is None)
     expected = timm.data.resolve_model_data_config(model)
     size = int(expected["input_size"][-1])
@@ -110,8 +111,3 @@ def _digest(backbone: Backbone) -> str:
         digest.update(key.encode())
         digest.update(tensor.contiguous().numpy().tobytes())
     return digest.hexdigest()
-
-
-def _close(name: str) -> str:
-    hint = nearest(name, timm.list_models()).split("Valid:")[0]
-    return f"{hint}`timm.list_models()` names them."

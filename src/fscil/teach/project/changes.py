@@ -13,8 +13,6 @@ from fscil.teach.project.records import Skipped
 from fscil.teach.project.store import UNDO_DEPTH, Store
 from fscil.teach.project.transaction import Transaction
 
-Detail = dict[str, Any]
-
 
 def add_images(
     store: Store, name: str, pictures: list[Picture], features: np.ndarray, *, keep: bool
@@ -82,7 +80,7 @@ def remove_image(store: Store, image_id: str) -> None:
         class_id, name, file = row
         _remove(change, "sha256 = ?", image_id)
         left = change.one("SELECT count(*) FROM images WHERE class_id = ? AND removed_by IS NULL", class_id)
-        if not left:  # a class without images is none
+        if not left:  # there is no class without images
             change.run("UPDATE classes SET removed_by = ? WHERE id = ?", change.number, class_id)
         change.touch(class_id)
         change.describe(f"removed {file} from '{name}'", class_id=class_id)
@@ -124,42 +122,25 @@ def undo(store: Store) -> str:
         number, kind, what, detail = row
         if number <= transaction.one("SELECT max(number) FROM changes") - UNDO_DEPTH:
             raise InputError(f"There is nothing to undo: only the last {UNDO_DEPTH} changes can be taken back.")
-        _UNDO[kind](transaction, number, json.loads(detail))
+        _take_back(transaction, number, kind, json.loads(detail))
         transaction.run("UPDATE changes SET undone = 1 WHERE number = ?", number)
         return str(what)
 
 
-def _unlearn(transaction: Transaction, number: int, detail: Detail) -> None:
-    transaction.run("DELETE FROM images WHERE added_by = ?", number)
-    transaction.touch(detail["class_id"])
-    if detail["new"]:
-        transaction.run("DELETE FROM classes WHERE id = ?", detail["class_id"])
-
-
-def _bring_back(transaction: Transaction, number: int, detail: Detail) -> None:
-    transaction.run("UPDATE images SET removed_by = NULL WHERE removed_by = ?", number)
-    transaction.run("UPDATE classes SET removed_by = NULL WHERE removed_by = ?", number)
-    transaction.touch(detail["class_id"])
-
-
-def _name_back(transaction: Transaction, number: int, detail: Detail) -> None:
-    transaction.run("UPDATE classes SET name = ? WHERE id = ?", detail["old"], detail["class_id"])
-    transaction.touch(detail["class_id"])
-
-
-def _threshold_back(transaction: Transaction, number: int, detail: Detail) -> None:
-    transaction.set_meta("threshold", detail["old"])
-
-
-def _no_way_back(transaction: Transaction, number: int, detail: Detail) -> None:
-    raise InputError("There is nothing to undo: the rest came with the imported model.")
-
-
-_UNDO = {
-    "learn": _unlearn,
-    "forget": _bring_back,
-    "remove": _bring_back,
-    "rename": _name_back,
-    "threshold": _threshold_back,
-    "import": _no_way_back,
-}
+def _take_back(transaction: Transaction, number: int, kind: str, detail: dict[str, Any]) -> None:
+    if kind == "import":
+        raise InputError("There is nothing to undo: the rest came with the imported model.")
+    if kind == "threshold":
+        transaction.set_meta("threshold", detail["old"])
+        return
+    class_id = detail["class_id"]
+    transaction.touch(class_id)
+    if kind == "learn":
+        transaction.run("DELETE FROM images WHERE added_by = ?", number)
+        if detail["new"]:
+            transaction.run("DELETE FROM classes WHERE id = ?", class_id)
+    elif kind == "rename":
+        transaction.run("UPDATE classes SET name = ? WHERE id = ?", detail["old"], class_id)
+    else:  # forget, remove
+        transaction.run("UPDATE images SET removed_by = NULL WHERE removed_by = ?", number)
+        transaction.run("UPDATE classes SET removed_by = NULL WHERE removed_by = ?", number)
