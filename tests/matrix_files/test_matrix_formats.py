@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from fscil.core.errors import InputError
-from fscil.matrix_files.reading import BINARY_FORMATS, FORMATS, ReadingNote, parse_matrix, read_matrix
+from fscil.matrix_files import ReadingNote, parse_matrix, read_matrix
+from fscil.matrix_files.reading import BINARY_FORMATS, FORMATS
 
 CLASSES = (10, 5, 5)
 ROWS = [[85.0], [80.5, 50.0], [78.25, 45.0, 40.0]]

@@ -13,7 +13,8 @@ from metric_matrices import matrices
 
 from fscil.core.errors import InputError
 from fscil.core.matrix import AccuracyMatrix
-from fscil.matrix_files.reading import csv_table, json_table, parse_matrix, read_matrix, table_to_matrix, text_table
+from fscil.matrix_files import parse_matrix, read_matrix
+from fscil.matrix_files.reading import csv_table, json_table, table_to_matrix, text_table
 
 CLASSES = (10, 5, 5)
 ROWS = [[85.0], [80.5, 50.0], [78.25, 45.0, 40.0]]

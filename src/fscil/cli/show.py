@@ -25,7 +25,7 @@ def metrics(
     as_json: JsonOption = False,
 ) -> None:
     """Every metric of an accuracy matrix, in percent."""
-    from fscil.matrix_files.reading import read_matrix
+    from fscil.matrix_files import read_matrix
     from fscil.metrics import summary
 
     def say(sentence: str) -> None:

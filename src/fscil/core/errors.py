@@ -13,6 +13,8 @@ class InputError(Exception):
 def nearest(name: str, valid: Iterable[str]) -> str:
     """A hint for a mistyped name: the closest valid one, then all of them."""
     names = sorted(valid)
+    if not names:
+        return "there is nothing to set here."
     hint = did_you_mean(name, names)
     return f"{hint}{' ' if hint else ''}Valid: {', '.join(names)}."
 

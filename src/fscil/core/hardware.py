@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import logging
 import os
 import platform
@@ -78,7 +77,7 @@ def forget_peak(device: torch.device) -> None:
 def peak_memory_mb(device: torch.device) -> int:
     """The largest memory since `forget_peak`, or since the start: of the GPU if it is one, else of this process.
 
-    0 where the system does not say.
+    0 where the system has no such number, as on Windows.
     """
     if device.type == "cuda":
         return round(torch.cuda.max_memory_allocated(device) / 2**20)
@@ -86,29 +85,11 @@ def peak_memory_mb(device: torch.device) -> int:
         line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
         return round(int(line.split()[1]) / 2**10)
     try:
-        import resource  # not on Windows
-    except ImportError:
-        return round(_peak_on_windows() / 2**20)
+        import resource
+    except ImportError:  # Windows
+        return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (2**20 if sys.platform == "darwin" else 2**10))
-
-
-def _peak_on_windows() -> int:
-    """PeakWorkingSetSize in bytes; 0 if the call fails."""
-
-    class Counters(ctypes.Structure):  # PROCESS_MEMORY_COUNTERS
-        _fields_ = [("cb", ctypes.c_uint32), ("faults", ctypes.c_uint32), ("peak", ctypes.c_size_t)] + [
-            (f"other{number}", ctypes.c_size_t) for number in range(7)
-        ]
-
-    counters = Counters(cb=ctypes.sizeof(Counters))
-    try:
-        kernel = ctypes.WinDLL("kernel32")  # type: ignore[attr-defined, unused-ignore]
-        kernel.GetCurrentProcess.restype = ctypes.c_void_p
-        arguments = ctypes.c_void_p(kernel.GetCurrentProcess()), ctypes.byref(counters), counters.cb
-        return counters.peak if kernel.K32GetProcessMemoryInfo(*arguments) else 0
-    except (AttributeError, OSError):
-        return 0
 
 
 def _cpu_name() -> str:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from fscil.core.errors import InputError
-from fscil.matrix_files.table import Table
+from fscil.matrix_files.table import RawTable
 
 
-def npy_table(data: bytes) -> Table:
+def npy_table(data: bytes) -> RawTable:
     """One square array, one row per session; NaN, 0 or -1 throughout above the diagonal is blank."""
     array = _load(data)
     if not isinstance(array, np.ndarray):
@@ -20,7 +20,7 @@ def npy_table(data: bytes) -> Table:
     return _table(array)
 
 
-def npz_table(data: bytes) -> Table:
+def npz_table(data: bytes) -> RawTable:
     """The array "matrix", with "classes" and "test_counts" if it has them; or the only array there is."""
     archive = _load(data)
     if isinstance(archive, np.ndarray):
@@ -34,7 +34,7 @@ def npz_table(data: bytes) -> Table:
         found = ", ".join(sorted(arrays)) or "none"
         raise InputError(f'The file has the arrays {found}; name the accuracy matrix "matrix".')
     table = _table(arrays[name])
-    return Table(table.rows, _counts(arrays, "classes"), _counts(arrays, "test_counts"), notes=table.notes)
+    return RawTable(table.rows, _counts(arrays, "classes"), _counts(arrays, "test_counts"), notes=table.notes)
 
 
 def _load(data: bytes) -> Any:
@@ -47,7 +47,7 @@ def _load(data: bytes) -> Any:
     raise InputError(f"The file cannot be read: {problem}; save a plain array of numbers.")
 
 
-def _table(array: np.ndarray) -> Table:
+def _table(array: np.ndarray) -> RawTable:
     if array.dtype.kind not in "fiu":
         raise InputError(f"The array holds {array.dtype}, not numbers; save it as floats.")
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
@@ -64,7 +64,7 @@ def _table(array: np.ndarray) -> Table:
         values[np.triu_indices(len(values), 1)] = np.nan
         if not np.isnan(filler):
             notes = (f"The {filler:g}s above the diagonal were read as blank: those classes are not learned yet.",)
-    return Table([[None if np.isnan(value) else float(value) for value in row] for row in values], notes=notes)
+    return RawTable([[None if np.isnan(value) else float(value) for value in row] for row in values], notes=notes)
 
 
 def _filler(triangle: np.ndarray) -> float | None:

@@ -7,23 +7,9 @@ shape: T rows of accuracies are T columns wide, and the first holds a single val
 from __future__ import annotations
 
 import csv
-import re
 
 from fscil.core.errors import InputError
-
-BLANKS = frozenset({"", "-", "--", "–", "—", "nan", "na", "n/a", "none", "null"})
-_NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)(e[+-]?\d+)?\s*%?", re.IGNORECASE)
-
-
-def is_blank(cell: str) -> bool:
-    """Whether a cell stands for 'not learned yet', in any of the usual spellings."""
-    return cell.strip().lower() in BLANKS
-
-
-def number(cell: str) -> float | None:
-    """The number in a cell, with a decimal point or comma and perhaps a percent sign; None if it is no number."""
-    text = cell.strip()
-    return float(text.rstrip("% \t").replace(",", ".")) if _NUMBER.fullmatch(text) else None
+from fscil.matrix_files.table import is_blank, number
 
 
 def delimited_rows(text: str) -> list[list[str]]:

@@ -16,8 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fscil.core.errors import InputError
-from fscil.matrix_files.delimited import is_blank
-from fscil.matrix_files.table import Table
+from fscil.matrix_files.table import RawTable, is_blank
 
 LONGEST = 4000  # characters: a longer line is a dump of something else, and slow to search
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\s?%?"
@@ -28,7 +27,7 @@ _RANGE = re.compile(rf"""['"]?(\d+)\s*-\s*(\d+)['"]?\s*[:=]\s*({_NUMBER})""")
 
 
 @dataclass(frozen=True)
-class Row:
+class LogRow:
     """A line read one way: what stands around its numbers, the numbers, and the classes they are for."""
 
     template: str
@@ -36,10 +35,10 @@ class Row:
     classes: tuple[int, ...] = ()
 
 
-def log_table(text: str) -> Table | None:
+def log_table(text: str) -> RawTable | None:
     """The one triangle of accuracies in a text; None if there is none."""
     lines = [line for line in text.splitlines() if line.strip() and len(line) <= LONGEST]
-    found: dict[tuple[tuple[str, ...], ...], Table] = {}
+    found: dict[tuple[tuple[str, ...], ...], RawTable] = {}
     for reading in (_by_range, _by_list, _by_tail):
         for rows in _groups(lines, reading).values():
             for triangle in _triangles(rows):
@@ -52,15 +51,15 @@ def log_table(text: str) -> Table | None:
     return next(iter(found.values()), None)
 
 
-def _table(rows: list[Row], lines: int) -> Table:
+def _table(rows: list[LogRow], lines: int) -> RawTable:
     ignored = lines - len(rows)
     note = f"Read {len(rows)} rows of accuracies from text"
     note += f"; {ignored} other line{'s were' if ignored != 1 else ' was'} ignored." if ignored else "."
-    return Table([list(row.cells) for row in rows], list(rows[-1].classes) or None, notes=(note,))
+    return RawTable([list(row.cells) for row in rows], list(rows[-1].classes) or None, notes=(note,))
 
 
-def _groups(lines: list[str], reading: Callable[[str], Row | None]) -> dict[str, list[Row]]:
-    groups: dict[str, list[Row]] = {}
+def _groups(lines: list[str], reading: Callable[[str], LogRow | None]) -> dict[str, list[LogRow]]:
+    groups: dict[str, list[LogRow]] = {}
     for line in lines:
         row = reading(line)
         if row is not None:
@@ -68,10 +67,10 @@ def _groups(lines: list[str], reading: Callable[[str], Row | None]) -> dict[str,
     return groups
 
 
-def _triangles(rows: list[Row]) -> list[list[Row]]:
+def _triangles(rows: list[LogRow]) -> list[list[LogRow]]:
     """Runs of rows with 1, 2, ..., T cells, T > 1; a column of session numbers is taken off first."""
     rows = _without_numbering(rows)
-    runs: list[list[Row]] = []
+    runs: list[list[LogRow]] = []
     for row in rows:
         if len(row.cells) == 1:
             runs.append([row])
@@ -84,35 +83,35 @@ def _triangles(rows: list[Row]) -> list[list[Row]]:
     return [run for run in runs if len(run) > 1]
 
 
-def _without_numbering(rows: list[Row]) -> list[Row]:
+def _without_numbering(rows: list[LogRow]) -> list[LogRow]:
     firsts = [row.cells[0] for row in rows]
     lengths = [len(row.cells) for row in rows]
     counting = any(firsts == [str(start + i) for i in range(len(rows))] for start in (0, 1))
     if counting and lengths == list(range(2, len(rows) + 2)):
-        return [Row(row.template, row.cells[1:], row.classes) for row in rows]
+        return [LogRow(row.template, row.cells[1:], row.classes) for row in rows]
     return rows
 
 
-def _by_range(line: str) -> Row | None:
+def _by_range(line: str) -> LogRow | None:
     ranges = _RANGE.findall(line)
     if not ranges or any(int(ranges[i][0]) != int(ranges[i - 1][1]) + 1 for i in range(1, len(ranges))):
         return None
     classes = tuple(int(last) - int(first) + 1 for first, last, _ in ranges)
     start = line.index(ranges[0][2])
-    return Row(_template(line[:start].split("{")[0]), tuple(cell.strip() for _, _, cell in ranges), classes)
+    return LogRow(_template(line[:start].split("{")[0]), tuple(cell.strip() for _, _, cell in ranges), classes)
 
 
-def _by_list(line: str) -> Row | None:
+def _by_list(line: str) -> LogRow | None:
     lists = _LIST.findall(line)
     if not lists:
         return None
     place = line.rindex(lists[-1])
-    return Row(_template(line[:place]), _cells(lists[-1]))
+    return LogRow(_template(line[:place]), _cells(lists[-1]))
 
 
-def _by_tail(line: str) -> Row | None:
+def _by_tail(line: str) -> LogRow | None:
     match = _TAIL.search(line)
-    return Row(_template(line[: match.start(1)]), _cells(match[1])) if match else None
+    return LogRow(_template(line[: match.start(1)]), _cells(match[1])) if match else None
 
 
 def _cells(text: str) -> tuple[str, ...]:

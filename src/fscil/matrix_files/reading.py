@@ -1,6 +1,6 @@
 """Accuracy matrices from files: a file becomes a table of raw cells, a table becomes a checked matrix.
 
-A new format is one function from text (or bytes) to `Table`, entered in `FORMATS` (or `BINARY_FORMATS`).
+A new format is one function from text (or bytes) to `RawTable`, entered in `FORMATS` (or `BINARY_FORMATS`).
 """
 
 from __future__ import annotations
@@ -18,21 +18,9 @@ from pathlib import Path
 from fscil.core.errors import InputError
 from fscil.core.matrix import AccuracyMatrix
 from fscil.matrix_files.arrays import npy_table, npz_table
-from fscil.matrix_files.delimited import delimited_rows, is_blank, number
+from fscil.matrix_files.delimited import delimited_rows
 from fscil.matrix_files.logs import log_table
-from fscil.matrix_files.scale import percent_signs, to_percent
-from fscil.matrix_files.table import Table
-
-__all__ = [
-    "FORMATS",
-    "ReadingNote",
-    "Table",
-    "csv_table",
-    "json_table",
-    "parse_matrix",
-    "read_matrix",
-    "table_to_matrix",
-]
+from fscil.matrix_files.table import RawTable, is_blank, number, percent_signs, to_percent
 
 
 class ReadingNote(UserWarning):
@@ -62,7 +50,7 @@ def parse_matrix(
 
 
 def table_to_matrix(
-    table: Table, classes: Sequence[int] | None = None, say: Callable[[str], None] | None = None
+    table: RawTable, classes: Sequence[int] | None = None, say: Callable[[str], None] | None = None
 ) -> AccuracyMatrix:
     """Check the cells and counts of a table; class counts given by the caller must not contradict its own."""
     if not table.rows:
@@ -87,7 +75,7 @@ def table_to_matrix(
     return matrix
 
 
-def json_table(text: str) -> Table:
+def json_table(text: str) -> RawTable:
     """A list of rows, or an object with "matrix" and optionally "classes" and "test_counts", such as result.json."""
     try:
         document = json.loads(text)
@@ -97,29 +85,31 @@ def json_table(text: str) -> Table:
         if "matrix" not in document:
             raise InputError('There is no "matrix" in the file; give a list of rows or an object with "matrix".')
         rows = document["matrix"]
-        table = Table(rows, document.get("classes"), document.get("test_counts"), ours=True)
+        table = RawTable(rows, document.get("classes"), document.get("test_counts"), ours=True)
     else:
         rows = document
-        table = Table(rows)
+        table = RawTable(rows)
     if not isinstance(rows, list):
         raise InputError(f"The matrix is {json.dumps(rows)[:40]}, not a list; give a list with one row per session.")
     return table
 
 
-def printed_array(text: str) -> Table | None:
+def printed_array(text: str) -> RawTable | None:
     """What NumPy, PyTorch or Python prints for nested lists: [[85. nan] [80. 50.]]; None if the text is not that."""
     if not _PRINTED.fullmatch(text):
         return None
-    return Table([[cell for cell in re.split(r"[\s,]+", row) if cell] for row in re.findall(r"\[([^\[\]]*)\]", text)])
+    return RawTable(
+        [[cell for cell in re.split(r"[\s,]+", row) if cell] for row in re.findall(r"\[([^\[\]]*)\]", text)]
+    )
 
 
-def csv_table(text: str) -> Table:
+def csv_table(text: str) -> RawTable:
     """Delimited text, one line per session, with or without a header line and a column of labels."""
     rows = delimited_rows(text)
-    return Table(rows, ours=percent_signs(rows))
+    return RawTable(rows, ours=percent_signs(rows))
 
 
-def text_table(text: str) -> Table:
+def text_table(text: str) -> RawTable:
     """Text of any kind: JSON, a table, or a log that holds the rows somewhere."""
     if text.lstrip()[:1] in ("{", "[") and _is_json(text):
         return json_table(text)
@@ -140,17 +130,17 @@ def text_table(text: str) -> Table:
 _PRINTED = re.compile(r"\s*\w*\(?\s*\[\s*(?:\[[^\[\]]*\]\s*,?\s*)+\]\s*\)?\s*")
 _LABELLED = re.compile(r"[^\W\d]\w*\s*[:=]\s*[\d.]")
 
-FORMATS: dict[str, Callable[[str], Table]] = {
+FORMATS: dict[str, Callable[[str], RawTable]] = {
     ".csv": csv_table,
     ".tsv": csv_table,
     ".txt": text_table,
     ".log": text_table,
     ".json": json_table,
 }
-BINARY_FORMATS: dict[str, Callable[[bytes], Table]] = {".npy": npy_table, ".npz": npz_table}
+BINARY_FORMATS: dict[str, Callable[[bytes], RawTable]] = {".npy": npy_table, ".npz": npz_table}
 
 
-def _parse(path: Path) -> Table:
+def _parse(path: Path) -> RawTable:
     if str(path) == "-":
         return text_table(_not_empty(sys.stdin.read()))
     suffix = path.suffix.lower()

@@ -5,13 +5,13 @@ Sessions are counted from 0 here: session 0 is the base session, which the paper
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import fmean
 
 import numpy as np
 
 from fscil.core.errors import InputError
 from fscil.core.matrix import AccuracyMatrix
-from fscil.metrics.averages import mean_defined
 
 
 def aacc_per_session(matrix: AccuracyMatrix) -> list[float]:
@@ -69,6 +69,12 @@ def novel_acc_per_session(matrix: AccuracyMatrix) -> list[float | None]:
 def novel_acc(matrix: AccuracyMatrix) -> float | None:
     """The mean novel accuracy over the incremental sessions; None for a matrix of the base session alone."""
     return mean_defined(novel_acc_per_session(matrix))
+
+
+def mean_defined(values: Sequence[float | None]) -> float | None:
+    """The mean of the values that exist; None when none does (never NaN, which JSON cannot hold)."""
+    defined = [value for value in values if value is not None]
+    return fmean(defined) if defined else None
 
 
 def _pooling_weights(matrix: AccuracyMatrix) -> tuple[int, ...]:

@@ -23,8 +23,7 @@ import numpy as np
 
 from fscil.core.errors import InputError
 from fscil.core.matrix import AccuracyMatrix
-from fscil.metrics.accuracy import base_acc_per_session, novel_acc_per_session
-from fscil.metrics.averages import mean_defined
+from fscil.metrics.accuracy import base_acc_per_session, mean_defined, novel_acc_per_session
 
 AtZero = Literal["limit", "published"]
 """gAcc(0) of the base session, where eq. 4 is 0/0: "limit" is its value for every alpha > 0, "published" is 0."""

@@ -16,8 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from fscil.core.matrix import AccuracyMatrix
-from fscil.metrics.accuracy import aacc_per_session
-from fscil.metrics.averages import mean_defined
+from fscil.metrics.accuracy import aacc_per_session, mean_defined
 
 ZERO = 1e-9  # percent: less than one image of any test set, so a smaller accuracy is zero with rounding noise
 
