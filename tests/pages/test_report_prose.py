@@ -108,7 +108,10 @@ def test_one_method_alone() -> None:
 
 def test_many_methods_name_the_leader_first() -> None:
     results = pair(gain=5.0) + [result("third", draw, novel=50.0) for draw in range(3)]
-    assert _say(results).startswith("Of 3 methods, YourSelf balances old and new classes best. It remembers ")
+    assert _say(results).startswith(
+        "Of 3 methods, YourSelf has the best mean balance of old and new classes, clearly above the ViT baseline. "
+        "It remembers "
+    )
     losers = pair(gain=-5.0) + [result("third", draw, novel=50.0 + draw) for draw in range(3)]
     assert _say(losers).startswith("None of the 2 others is clearly better balanced than the ViT baseline; closest is")
 

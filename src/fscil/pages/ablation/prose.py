@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fscil.metrics.names import HEADLINE
 from fscil.pages.kit.prose import listed, number, percent, plural
-from fscil.results.ablation import MOMENTS, Ablation, SensitivityCurve
+from fscil.results.ablation import MOMENTS, Ablation
 from fscil.results.significance import LEVEL, spread
 
 _STEP_NAMES = {
@@ -79,7 +79,10 @@ LAYERS_NOTE = (
 
 def sensitivity_notes(ablation: Ablation) -> list[str]:
     """What is varied, exactly."""
-    lines = [f"{curve.label} is {curve.about}; the recipe has {_weights(curve)}." for curve in ablation.curves]
+    lines = []
+    for curve in ablation.curves:
+        weights = listed([f"{name} = {value:g}" for name, value in curve.weights.items()])
+        lines.append(f"{curve.label} is {curve.about}; the recipe has {weights}.")
     off = [curve.label for curve in ablation.curves if not curve.points]
     if off:
         lines.append(f"{listed(off)} cannot be varied: the recipe has {'it' if len(off) == 1 else 'them'} at 0.")
@@ -138,7 +141,3 @@ def cost_note(ablation: Ablation) -> str:
         f"serves all branches. Batches of {ablation.batch} images on {machine}, median over repetitions; FLOPs count "
         "multiplications and additions of matrix products and convolutions."
     )
-
-
-def _weights(curve: SensitivityCurve) -> str:
-    return listed([f"{name} = {value:g}" for name, value in curve.weights.items()])

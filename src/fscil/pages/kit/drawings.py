@@ -1,7 +1,5 @@
 """What figures are put together from, on a page and in print: curves with bands, rows of dots, axes."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -131,7 +129,9 @@ def draw_layers(
         if kind == "ensemble":
             axes.axhline(max(mean), color=paint(style.colour), linewidth=0.8, dashes=(1, 2))
         axes.errorbar([place + shift for place in x], mean, yerr=spread, elinewidth=1.4, label=names[kind], **look)
-    axes.set_xticks(range(len(places)), layer_ticks(points), rotation=90 if upright else 0)
+    axes.set_xticks(range(len(places)), layer_ticks(points))
+    for place, tick in zip(places, axes.get_xticklabels(), strict=True):
+        tick.set_rotation(90 if upright and isinstance(place, str) else 0)
     axes.set_xlim(-0.4, len(places) - 0.6)
     axes.margins(y=0.12)
     axes.set_xlabel("block of the network whose features are used")

@@ -26,7 +26,8 @@ def comparison_text(results: Sequence[Result], baseline: str | None = None) -> s
 
 def headline(found: Comparison) -> str:
     """Base and new classes after the last session: the method with the best balance beside the baseline."""
-    base, new = base_classes(found.results), new_classes(found.results)
+    count, new = found.results[0].matrix.classes[0], new_classes(found.results)
+    base = f"the {count} base classes" if count > 1 else "the base class"
     subject, reference = leader(found), found.reference
     if reference is None:
         return f"{_sentence_case(_rates(subject, base, new))}."
@@ -109,11 +110,6 @@ def leader(found: Comparison) -> MethodRow:
     return max((row for row in found.rows if row.method != found.baseline), key=lambda row: row.mean(HEADLINE))
 
 
-def base_classes(results: Sequence[Result]) -> str:
-    count = results[0].matrix.classes[0]
-    return f"the {count} base classes" if count > 1 else "the base class"
-
-
 def new_classes(results: Sequence[Result]) -> str:
     """'the 40 classes learned from five images each'; empty when there are none."""
     count, shot = sum(results[0].matrix.classes[1:]), shots(results)
@@ -193,14 +189,15 @@ def _rank(found: Comparison, subject: MethodRow, reference: MethodRow) -> str:
     """With more than two methods, say first where the one in the headline stands."""
     if len(found.rows) < 3:
         return ""
-    gaps = {row.method: row.differences.get(HEADLINE) for row in found.rows}
-    above = [method for method, gap in gaps.items() if gap is not None and gap.verdict == "above"]
-    if subject.method in above:
-        return f"Of {len(found.rows)} methods, {_named(subject)} balances old and new classes best. "
-    gap = gaps[subject.method]
+    best = f"Of {len(found.rows)} methods, {_named(subject)} has the best mean balance"
+    gap = subject.differences.get(HEADLINE)
+    above = [row for row in found.rows if HEADLINE in row.differences and row.differences[HEADLINE].verdict == "above"]
+    if subject in above:
+        # Above the baseline is what was judged, not above all the others.
+        return f"{best} of old and new classes, clearly above {_named(reference)}. "
     open_question = gap is None or not gap.judged
     if above or (open_question and subject.mean(HEADLINE) > reference.mean(HEADLINE)):
-        return f"Of {len(found.rows)} methods, {_named(subject)} has the best mean balance, but not clearly. "
+        return f"{best}, but not clearly. "
     return (
         f"None of the {len(found.rows) - 1} others is clearly better balanced than {_named(reference)}; "
         f"closest is {_named(subject)}. "
