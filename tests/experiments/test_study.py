@@ -14,11 +14,11 @@ from fscil.core import config as configs
 from fscil.core.errors import InputError
 from fscil.core.storage import read_json
 from fscil.data.benchmark import Exam
+from fscil.evaluation import confidence
+from fscil.evaluation.confidence import Setup, measure_confidence, without_fold
 from fscil.evaluation.protocol import run_method
 from fscil.experiments import runner
-from fscil.experiments.ablate import confidence
 from fscil.experiments.ablate.collect import collect_ablation
-from fscil.experiments.ablate.confidence import Setup, measure_confidence, without_fold
 from fscil.experiments.ablate.plan import PARTS, STEPS, betas
 from fscil.experiments.ablate.study import Study
 from fscil.experiments.run import Run
@@ -49,7 +49,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
 def study(run: Run) -> Study:
     made = Study(run.on)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("fscil.experiments.ablate.cost._SECONDS", 0.01)
+        patch.setattr("fscil.evaluation.cost._SECONDS", 0.01)
         made.measure(PARTS)
     return made
 

@@ -1,7 +1,5 @@
 """`fscil ablate`: what each part of YourSelf gives."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`fscil bench`: every method on every draw, and one page that compares them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,8 +1,7 @@
 """The command line. Exit codes: 0 done, 1 failed, 2 bad input (one sentence that says what to do), 130 interrupted."""
 
-from __future__ import annotations
-
 import sys
+from collections.abc import Callable
 from typing import NoReturn
 
 import typer
@@ -16,7 +15,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-for name, command in {
+_COMMANDS: dict[str, Callable[..., None]] = {
     "run": run.run,
     "train": run.train,
     "features": run.features,
@@ -32,7 +31,8 @@ for name, command in {
     "doctor": teach.doctor,
     "export": teach.export,
     "serve": teach.serve,
-}.items():
+}
+for name, command in _COMMANDS.items():
     app.command(name)(command)
 app.add_typer(teach.app, name="teach")
 app.add_typer(paper.app, name="paper")

@@ -1,7 +1,5 @@
 """`fscil paper`: the published tables and figures, with a user's runs beside them, and the audit."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated, Any

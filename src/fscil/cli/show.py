@@ -1,7 +1,5 @@
 """Commands that only show something: metrics of a matrix, the methods, the data sets."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

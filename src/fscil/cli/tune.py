@@ -1,7 +1,5 @@
 """`fscil tune`: choose options on pseudo-sessions."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Annotated

@@ -4,8 +4,6 @@ A result says them, so that results of one network are never taken for those of 
 done already is decided by them alone.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from pathlib import Path

@@ -5,8 +5,6 @@ declared to need and nothing more; it is asked for scores of test features, neve
 Accuracy is counted correct over counted total, in the joint label space of all classes seen so far.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from collections.abc import Callable, Sequence

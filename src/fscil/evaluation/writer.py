@@ -1,7 +1,5 @@
 """result.json: one method on one draw of shots, with everything needed to repeat and to compare it."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Mapping
 from dataclasses import replace

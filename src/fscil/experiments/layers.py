@@ -1,7 +1,5 @@
 """What a report shows beside the results: accuracy by layer, and t-SNE maps of the features (paper, figure 3)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Which recipe belongs to which method and data set, and what is known of every method."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

@@ -6,8 +6,6 @@ for run, tune, bench and ablate: the file is there, whole, and has these inputs.
 cells that are missing.
 """
 
-from __future__ import annotations
-
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence

@@ -8,8 +8,6 @@ ones would be. Everything starts from the base session: test images and novel cl
     OUT/trials/DIGEST/shots-N/result.json      one setting on one draw of the pseudo-shots
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Mapping, Sequence

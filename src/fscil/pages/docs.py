@@ -4,8 +4,6 @@ It writes docs/results.md, the tables of docs/methods/*.md, docs/audit.md, the c
 their figures, and the numbers that come with the package (src/fscil/results/measured.json).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """The audit: every printed value that can be recomputed, beside its recomputation, and what the misfits may be."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace

@@ -2,8 +2,6 @@
 value is the one set in bold.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 

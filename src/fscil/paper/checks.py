@@ -1,7 +1,5 @@
 """What must hold within the rows of one method: its means are means, its gAcc follows from its accuracies."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal

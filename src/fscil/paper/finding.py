@@ -1,7 +1,5 @@
 """One printed value beside its recomputation."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 

@@ -8,8 +8,6 @@ gAcc_i is linear in b_i and m_i, hence in the two printed cells. Its bounds are 
 b_i first would be far too wide, as b_i and m_i err in opposite directions for a given aAcc_i.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache

@@ -4,8 +4,6 @@ Text, because the number of printed digits says how far a value may be off. A nu
 is stored twice on purpose: those are two prints, and the audit compares them.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import re

@@ -1,7 +1,5 @@
 """One method on one data set, from the paper or from a user's results, ready to be tabulated and drawn."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """The likely slip: a change to one printed cell after which everything printed about the row fits together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache

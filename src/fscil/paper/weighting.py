@@ -5,8 +5,6 @@ weighs classes. That is the same number only if every class has equally many tes
 classes have fewer on average, so that the overall aAcc comes out above the mean of the sessions.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from itertools import accumulate
 from statistics import fmean

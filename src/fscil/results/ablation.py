@@ -1,7 +1,5 @@
 """ablation.json: everything that one ablation measured, a value per draw."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,9 +1,7 @@
 """The analysis file: accuracy per layer and two-dimensional maps of the features."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ from fscil.core.storage import read_json
 
 SCHEMA = 1
 KINDS = ("raw", "rectified", "ensemble")
+Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -33,12 +32,12 @@ class FeatureMap:
     """One map: a point per test image."""
 
     label: str
-    points: tuple[tuple[float, float], ...]
+    points: tuple[Point, ...]
 
 
 @dataclass(frozen=True)
 class FeatureMaps:
-    """FeatureMaps of the same test images in several feature spaces."""
+    """Maps of the same test images in several feature spaces."""
 
     panels: tuple[FeatureMap, ...]
     class_of_point: tuple[int, ...]
@@ -76,24 +75,20 @@ def parse_analysis(document: Any, source: str = "the analysis") -> Analysis:
 def _layer(entry: Mapping[str, Any]) -> LayerScore:
     if entry["kind"] not in KINDS:
         raise ValueError(f"a layer is of kind {entry['kind']!r}, not {', '.join(KINDS)}")
-    accuracies = {key: _accuracy(entry.get(key), key) for key in ("aacc", "gacc_grid", "base", "novel")}
-    block = None if entry.get("block") is None else int(entry["block"])
-    return LayerScore(str(entry["label"]), entry["kind"], block, **accuracies)
-
-
-def _accuracy(value: Any, key: str) -> float | None:
-    if value is None:
-        return None
-    if not 0.0 <= float(value) <= 100.0:
-        raise ValueError(f"a layer has {key} = {value}, not a percentage")
-    return float(value)
+    scores = {key: entry.get(key) for key in ("aacc", "gacc_grid", "base", "novel")}
+    for key, value in scores.items():
+        if value is not None and not 0.0 <= float(value) <= 100.0:
+            raise ValueError(f"a layer has {key} = {value}, not a percentage")
+    return LayerScore(str(entry["label"]), entry["kind"], entry.get("block"), **scores)
 
 
 def _maps(entry: Mapping[str, Any]) -> FeatureMaps:
-    names = tuple(str(name) for name in entry["class_names"])
-    classes = tuple(int(index) for index in entry["class_of_point"])
-    novel = tuple(bool(flag) for flag in entry["novel"])
-    panels = tuple(FeatureMap(str(panel["label"]), _points(panel["points"])) for panel in entry["panels"])
+    names, classes = tuple(map(str, entry["class_names"])), tuple(map(int, entry["class_of_point"]))
+    novel = tuple(map(bool, entry["novel"]))
+    panels = tuple(
+        FeatureMap(str(panel["label"]), tuple((float(x), float(y)) for x, y in panel["points"]))
+        for panel in entry["panels"]
+    )
     if len(novel) != len(names):
         raise ValueError(f"{len(names)} class names but {len(novel)} novel flags")
     if classes and not 0 <= min(classes) <= max(classes) < len(names):
@@ -101,11 +96,6 @@ def _maps(entry: Mapping[str, Any]) -> FeatureMaps:
     for panel in panels:
         if len(panel.points) != len(classes):
             raise ValueError(f"map '{panel.label}' has {len(panel.points)} points for {len(classes)} labels")
+        if not all(math.isfinite(value) for point in panel.points for value in point):
+            raise ValueError("a map has a point that is not finite")
     return FeatureMaps(panels, classes, names, novel)
-
-
-def _points(rows: Sequence[Sequence[float]]) -> tuple[tuple[float, float], ...]:
-    points = tuple((float(x), float(y)) for x, y in rows)
-    if not all(math.isfinite(x) and math.isfinite(y) for x, y in points):
-        raise ValueError("a map has a point that is not finite")
-    return points

@@ -3,8 +3,6 @@
 All scores are computed from the matrices, never stored beside them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

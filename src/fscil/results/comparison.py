@@ -1,7 +1,5 @@
 """Methods side by side: mean and spread over draws, and the paired difference to a baseline, judged by one rule."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Stored results, sorted: by data set and class plan, then one group per method and setting, over its draws."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence

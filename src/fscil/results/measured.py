@@ -1,7 +1,5 @@
 """What was measured with each method, in short: from a folder of results, and as it comes with the package."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Result files: read, checked against their own matrix, and checked to be comparable with each other."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -6,8 +6,6 @@ about normal. Holm's step-down correction keeps the chance of even one false ala
 that is compared with one reference) at 5 %.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt

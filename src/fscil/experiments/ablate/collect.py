@@ -1,7 +1,5 @@
 """From the cells of a study to one document."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,8 +10,8 @@ from fscil.core.hardware import describe
 from fscil.core.storage import read_json
 from fscil.evaluation.writer import commit
 from fscil.experiments.ablate.plan import FACTORS, PARTS, STEPS, Changes, betas
-from fscil.experiments.ablate.raw_layers import FINAL, RawLayers, block_label
 from fscil.experiments.ablate.study import Study
+from fscil.methods.raw_layers import FINAL, RawLayers, block_label
 from fscil.methods.yourself import RECTIFIED, WHITENED
 from fscil.results.ablation import (
     MOMENTS,

@@ -1,7 +1,5 @@
 """What is measured: the rows of the ablation, and the weights that are varied, as changes to the recipe's options."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -7,26 +7,23 @@
 The digest names the options, so that every setting has a folder of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from fscil import methods
-from fscil.core.config import to_dict
 from fscil.core.hardware import describe
 from fscil.core.progress import Update
 from fscil.core.storage import read_json
+from fscil.evaluation.confidence import Setup, measure_confidence
+from fscil.evaluation.cost import BATCH, inference_costs
 from fscil.evaluation.identity import digest
 from fscil.evaluation.protocol import prepare
-from fscil.experiments.ablate.confidence import Setup, measure_confidence
-from fscil.experiments.ablate.cost import BATCH, inference_costs
 from fscil.experiments.ablate.plan import FACTORS, STEPS, Changes, betas
-from fscil.experiments.ablate.raw_layers import RawLayers
 from fscil.experiments.runner import Cell, NetworkRun
 from fscil.methods import Method, YourSelf
+from fscil.methods.raw_layers import RawLayers
 
 
 class Study:
@@ -108,7 +105,7 @@ class Study:
                 for index in range(on.benchmark.novel_sessions + 1)
             ]
             costs = inference_costs(on.cache.backbone, self.method, sessions, on.benchmark.exam(0).images)
-            return {"hardware": hardware, "batch": BATCH, "costs": [to_dict(cost) for cost in costs]}
+            return {"hardware": hardware, "batch": BATCH, "costs": costs}
 
         path = self._folder("cost", [options, hardware]).with_suffix(".json")
         return Cell(path, "Cost of inference", on.inputs(0, "cost", options, hardware), measure)

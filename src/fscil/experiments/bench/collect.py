@@ -1,7 +1,5 @@
 """From the filled cells of a plan to one document."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from fscil import methods

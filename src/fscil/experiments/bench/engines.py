@@ -1,7 +1,5 @@
 """Who fills the cells: this process, one after the other, or a ray cluster."""
 
-from __future__ import annotations
-
 import importlib
 import os
 from typing import Any

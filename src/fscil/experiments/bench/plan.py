@@ -4,8 +4,6 @@ A method's recipe is DATA_METHOD.toml where there is one, else the data set's de
 the same base training share its network, whatever else they say.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

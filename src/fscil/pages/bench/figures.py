@@ -1,7 +1,5 @@
 """Figures of a bench: accuracies at a glance, gAcc over alpha, the two rankings, differences with their intervals."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

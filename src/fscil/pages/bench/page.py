@@ -1,7 +1,5 @@
 """bench.html, bench.md and what the terminal says: the comparison of many methods."""
 
-from __future__ import annotations
-
 from fscil.core.palette import styles
 from fscil.metrics.names import HEADLINE, label
 from fscil.pages.bench import figures, prose, tables

@@ -1,7 +1,5 @@
 """What the numbers of a bench say, in sentences; nothing here is typed by hand for one result."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from fscil.metrics.names import HEADLINE

@@ -1,7 +1,5 @@
 """The tables of a bench: the page, the Markdown file and the terminal print the same ones."""
 
-from __future__ import annotations
-
 from fscil.metrics.names import HEADLINE, METRICS, label
 from fscil.pages.kit.prose import amount, number, probability, signed
 from fscil.pages.kit.table import Cell, Change, Column, Row, Table, spread_cell, table

@@ -5,8 +5,6 @@ In print (PNG, SVG and PDF files) they have the colours of `fscil.core.palette`.
 has is the palette's to say, so that it looks alike in every figure.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

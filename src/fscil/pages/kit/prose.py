@@ -1,7 +1,5 @@
 """Numbers and names as people read them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """matplotlib figures as inline SVG: real text in the page's font, transparent, coloured by CSS variables."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager

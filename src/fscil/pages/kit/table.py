@@ -1,7 +1,5 @@
 """One table for every medium: HTML (by the templates), Markdown, LaTeX, CSV, plain text."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """Jinja templates: in HTML whatever is not markup already is escaped, so no name can break out of its place."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.resources import files
 from typing import Any

@@ -1,7 +1,5 @@
 """docs/audit.md, written from the audit: no number in it is typed by hand. Its prose is in templates/audit.md.j2."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The audit in words: causes, sentences and the short text for a terminal."""
 
-from __future__ import annotations
-
 from fscil.paper.audit import Audit
 from fscil.paper.finding import COLUMNS, AuditFinding
 from fscil.paper.slips import Slip

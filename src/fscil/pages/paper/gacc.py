@@ -1,7 +1,5 @@
 """The computed parts of docs/gacc.md: every number on that page comes from here."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import combinations

@@ -1,7 +1,5 @@
 """Printed tables, with a user's rows if wanted, as Markdown, LaTeX, CSV and JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """The tables of measured numbers on the pages of the methods, docs/methods/NAME.md, between two comments."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """docs/results.md: everything measured by this project, next to what is published."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Our reimplementations next to the rows that the paper prints for the same methods, and both rankings."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from fscil.metrics.names import label

@@ -1,7 +1,5 @@
 """In what a measurement differs from the published protocol, as its own config says."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any

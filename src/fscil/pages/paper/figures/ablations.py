@@ -1,7 +1,5 @@
 """What the parts of a method bring: losses, layers and weights (figures 7 and A4, tables 4-6 and A8)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

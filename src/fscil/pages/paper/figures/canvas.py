@@ -1,7 +1,5 @@
 """Figures as files: three formats, and the same bytes for the same data."""
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Many methods in one figure: per data set (figures 5, 6 and A3), with the corner cases (2 and A1), your own alone."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from matplotlib.figure import Figure

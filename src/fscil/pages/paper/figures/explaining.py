@@ -1,7 +1,5 @@
 """Figures that explain the metric: the worked example, and how far the two variants lie apart."""
 
-from __future__ import annotations
-
 from matplotlib.figure import Figure
 
 from fscil.core.palette import BLUE, GREY, VERMILLION, styles

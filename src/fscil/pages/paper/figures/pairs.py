@@ -1,7 +1,5 @@
 """Two methods, two metrics (figure 1): who is ahead depends on whom one asks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

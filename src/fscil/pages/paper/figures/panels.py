@@ -1,7 +1,5 @@
 """The panels that figures are put together from."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 

@@ -1,7 +1,5 @@
 """What prediction costs per image: the network, class means, one FR branch, all of them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,7 +15,6 @@ from fscil.backbones import Backbone
 from fscil.backbones.extract import extract
 from fscil.data.session import Session
 from fscil.methods import Method, Prototypes, YourSelf
-from fscil.results.ablation import InferenceCost
 
 BATCH = 256
 _SECONDS, _FEWEST = 0.6, 5  # per measurement: as many repetitions as fit, but not fewer
@@ -25,7 +22,7 @@ _SECONDS, _FEWEST = 0.6, 5  # per measurement: as many repetitions as fit, but n
 
 def inference_costs(
     backbone: Backbone, method: YourSelf, sessions: Sequence[Session], images: Tensor
-) -> list[InferenceCost]:
+) -> list[dict[str, Any]]:
     """`sessions` with features make the methods know all classes; `images` is the batch that is timed."""
     device, depth = backbone.mean.device, backbone.depth
     images = images[:BATCH].to(device)
@@ -49,7 +46,13 @@ def inference_costs(
         ("all", whole, lambda: known["all"].scores(view), _parameters(known["all"])),
     ]
     return [
-        InferenceCost(key, label, 1e6 * _seconds(work, device) / len(images), _flops(work) / len(images) / 1e6, count)
+        {
+            "key": key,
+            "label": label,
+            "microseconds": 1e6 * _seconds(work, device) / len(images),
+            "mflops": _flops(work) / len(images) / 1e6,
+            "parameters": count,
+        }
         for key, label, work, count in rows
     ]
 

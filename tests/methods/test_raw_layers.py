@@ -8,8 +8,8 @@ import pytest
 import torch
 from feature_worlds import BLOCKS, make_world
 
-from fscil.experiments.ablate.raw_layers import RawLayers, block_label
 from fscil.methods import Method, Prototypes
+from fscil.methods.raw_layers import RawLayers, block_label
 
 
 def taught(method: Method) -> Method:

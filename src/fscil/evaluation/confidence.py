@@ -8,8 +8,6 @@ be on a new image. The test images take no part in it. What the base session's i
 given is stored beside it for reference, and used for nothing.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

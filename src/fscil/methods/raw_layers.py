@@ -1,7 +1,5 @@
 """Class means of several layers without rectification: what the ensemble of FR branches must beat."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
