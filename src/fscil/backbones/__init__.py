@@ -25,13 +25,5 @@ def build_backbone(config: BackboneConfig) -> Backbone:
 
 
 __all__ = [
-    "Backbone",
-    "CosineHead",
-    "EtfHead",
-    "ResNet",
-    "ResNet12",
-    "ViT",
-    "build_backbone",
-    "build_head",
-    "check_block",
-]
+    "Backbone", "CosineHead", "EtfHead", "ResNet", "ResNet12", "ViT", "build_backbone", "build_head", "check_block",
+]  # fmt: skip

@@ -25,8 +25,8 @@ class Backbone(nn.Module, ABC):
         super().__init__()
         self.image_size, self.dim = image_size, dim
         self.test_zoom = 1.0  # see BackboneConfig; no weight, so `build_backbone` sets it
-        self.depth = depth  # blocks whose features can be asked for; 0: none
-        self.stages = depth  # places where a forward pass can be cut in two; a network of its own kind sets it anew
+        self.depth = depth  # blocks whose features are available; 0: none
+        self.stages = depth  # places where a forward pass can be cut in two; a subclass may set it anew
         self.register_buffer("mean", torch.full((3, 1, 1), 0.5))
         self.register_buffer("std", torch.full((3, 1, 1), 0.25))
 

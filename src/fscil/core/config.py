@@ -29,17 +29,9 @@ from fscil.core.options import (
 )
 
 __all__ = [
-    "AugmentConfig",
-    "BackboneConfig",
-    "Config",
-    "DataConfig",
-    "TrainConfig",
-    "build",
-    "load",
-    "recipe_folder",
-    "recipes",
-    "to_dict",
-]
+    "AugmentConfig", "BackboneConfig", "Config", "DataConfig", "TrainConfig", "build", "load", "recipe_folder",
+    "recipes", "to_dict",
+]  # fmt: skip
 
 Precision = Literal[
     "auto", "32-true", "16-mixed", "bf16-mixed", "16-true", "bf16-true", "64-true", "32", "16", "bf16", "64",

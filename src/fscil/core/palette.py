@@ -1,4 +1,4 @@
-"""One look per method in every figure: Okabe and Ito colours; markers and dashes tell lines apart in grey."""
+"""One look per method in every figure: Okabe and Ito colours; markers and dashes distinguish lines in grey."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ STYLES: dict[str, Style] = {
     "yourself-cos": Style(SKY, "^", DASHED),
     "yourself-cos-cr": Style(GREEN, "s", DASH_DOT),
 }
-# For names nobody knew beforehand: every colour with markers that the known methods do not use.
+# For methods that are not listed: every colour with markers that the known methods do not use.
 _SPARE = [
     Style(colour, marker, dashes)
     for marker, dashes in (("8", SOLID), ("H", DASHED), ("X", DASH_DOT), ("d", LONG))

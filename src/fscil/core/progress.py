@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-Update = Callable[[int, int], None]  # (done, in all)
+Update = Callable[[int, int], None]  # (done, in total)
 
 
 class Reporter:
-    """Says what is going on. `quiet` silences it."""
+    """Reports what is going on, unless `quiet`."""
 
     def __init__(self, quiet: bool = False) -> None:
         self.console = Console(stderr=True, quiet=quiet, highlight=False)
@@ -25,7 +25,7 @@ class Reporter:
 
     @contextlib.contextmanager
     def task(self, label: str) -> Iterator[Update]:
-        """A piece of work whose progress is told by calling the yielded function."""
+        """A piece of work whose progress is reported by calling the yielded function."""
         if self.quiet:
             yield lambda done, total: None
         elif self.console.is_terminal:

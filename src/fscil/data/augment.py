@@ -71,7 +71,7 @@ class Augment:
         self.slice = slice(rank * per, (rank + 1) * per)
         self.generator = torch.Generator(device=device)
         self.policy = Policy(device) if config.autoaugment else None
-        self._plan: list[tuple[Sampler, tuple[int, ...]]] = []  # what the arithmetic asks for, noted at its first run
+        self._plan: list[tuple[Sampler, tuple[int, ...]]] = []  # numbers the arithmetic needs, noted in its first run
         self._ahead: list[Tensor] | None = None  # numbers drawn ahead for a compiled run
         self._compiled = torch.compile(self._replay, fullgraph=True, dynamic=False) if compiled else None
 

@@ -1,7 +1,7 @@
 """AutoAugment's policy for CIFAR-10 (Cubuk et al., CVPR 2019) on a whole batch at once, each image with its own draw.
 
-A sub-policy is two operations in a row, each done with some probability. Every operation is worked out for the whole
-batch and taken where an image asks for it: on a GPU that is cheaper than gathering the images that do. torchvision has
+A sub-policy is two operations in a row, each done with some probability. Every operation is computed for the whole
+batch and used for the images that drew it: on a GPU that is cheaper than gathering those images. torchvision has
 the table and the operations, but makes one draw for the whole batch.
 """
 
@@ -88,7 +88,7 @@ OPERATIONS: dict[str, tuple[Callable[[float], float], bool, Change | None]] = {
     "Color": (lambda level: 0.9 * level / LEVELS, True, _colour),
     "Contrast": (lambda level: 0.9 * level / LEVELS, True, _contrast),
     "Sharpness": (lambda level: 0.9 * level / LEVELS, True, _sharpness),
-    "Posterize": (lambda level: 8 - round(level / (LEVELS / 4)), False, _posterize),  # bits that stay
+    "Posterize": (lambda level: 8 - round(level / (LEVELS / 4)), False, _posterize),  # bits that are kept
     "Solarize": (lambda level: 255 * (1 - level / LEVELS), False, _solarize),  # smallest value that is inverted
     "AutoContrast": (lambda level: 0.0, False, _stretch),
     "Equalize": (lambda level: 0.0, False, _equalize),
@@ -112,7 +112,7 @@ class Policy:
         self.signed = torch.tensor(signed, device=device)
 
     def __call__(self, images: Tensor, which: Tensor, done: Tensor, sign: Tensor) -> Tensor:
-        """Images (n, 3, h, w) in 0..1; uniform numbers for the sub-policy (n,), what is done and the signs (n, 2)."""
+        """Images (n, 3, h, w) in 0..1, uniform numbers for the sub-policy (n,), what is done (n, 2) and signs."""
         row = (which * len(self.number)).long()
         number = torch.where(done < self.chance[row], self.number[row], REST)
         strength = self.strength[row] * torch.where(self.signed[row] & (sign < 0.5), -1.0, 1.0)
@@ -144,5 +144,5 @@ def _moved(images: Tensor, number: Tensor, strength: Tensor) -> Tensor:
     ]
     grid = F.affine_grid(torch.stack(rows, 1), list(images.shape), align_corners=False)
     moved = F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
-    asked = (number >= 0) & (number <= NAMES.index("Rotate"))
-    return torch.where(asked[:, None, None, None], moved, images)
+    drawn = (number >= 0) & (number <= NAMES.index("Rotate"))
+    return torch.where(drawn[:, None, None, None], moved, images)

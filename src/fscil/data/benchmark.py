@@ -1,7 +1,7 @@
 """A benchmark: a data set cut into one base session and several few-shot sessions.
 
 Training code receives `Session` objects, which hold their own images only. Test images leave this module
-only as an `Exam`, which the protocol asks for and no learning code may import (a test checks the imports).
+only as an `Exam`, for the protocol; no learning code may import it (a test checks the imports).
 """
 
 from __future__ import annotations
@@ -34,11 +34,7 @@ class Benchmark:
     """(class order, base count, way, shot, shot seed) over a data set."""
 
     def __init__(
-        self,
-        dataset: Dataset,
-        config: DataConfig,
-        shots_seed: int = 0,
-        shot_lists: Sequence[np.ndarray] | None = None,
+        self, dataset: Dataset, config: DataConfig, shots_seed: int = 0, shot_lists: Sequence[np.ndarray] | None = None
     ) -> None:
         self.name = dataset.name
         self.base, self.way, self.shot, self.shots_seed = config.base, config.way, config.shot, shots_seed

@@ -84,7 +84,7 @@ def _provide(root: Path, source: type[CIFAR100], download: bool) -> None:
 
 
 def _unpack(root: Path, source: type[CIFAR100], make: Callable[[Path], Any], failure: str) -> None:
-    """Make the data in a folder beside its target, then rename it: what is at the target is always whole."""
+    """Make the data in a folder next to its target, then rename it: what is at the target is always complete."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=root, prefix=".unpacking-") as folder:

@@ -1,4 +1,4 @@
-"""Images with labels, checked once on the way in so that nothing downstream has to."""
+"""Images with labels, checked once when they come in, so that nothing downstream has to."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """glyphs: the built-in benchmark. Characters of several scripts, drawn with the fonts matplotlib carries.
 
-Nothing is downloaded and nothing is shipped: images are rendered on first use, the same on every machine
+Nothing is downloaded and no image is shipped: they are rendered on first use, the same on every machine
 with the same fonts, and cached. Training and test images share neither fonts nor distortion seeds, so the
-test asks for the shape of a character, not for a typeface.
+test is about the shape of a character, not about a typeface.
 """
 
 from __future__ import annotations

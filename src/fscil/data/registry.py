@@ -1,4 +1,4 @@
-"""The data sets by name. The one that is asked for is imported when it is loaded: `fscil.data.NAME.load(config)`."""
+"""The data sets by name. A data set's module is imported when it is loaded: `fscil.data.NAME.load(config)`."""
 
 from __future__ import annotations
 
@@ -14,62 +14,46 @@ if TYPE_CHECKING:  # the list of data sets should not wait for torch
     from fscil.data.dataset import Dataset
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class DatasetSpec:
     """One data set: what it is, how it is usually cut into sessions, where it comes from."""
 
     name: str
     summary: str
-    base: int  # classes of the base session, as a recipe should set it
-    way: int
-    shot: int
+    base: int = 60  # classes of the base session, as a recipe should set it
+    way: int = 5
+    shot: int = 5
     source: str  # origin and terms of use
-    path: str  # what data.path must be; empty: not needed
+    path: str = ""  # what data.path must be; empty: not needed
 
 
 SPECS = (
     DatasetSpec(
         name="glyphs",
         summary="100 characters of several scripts; test images use fonts that training never sees",
-        base=60,
-        way=5,
-        shot=5,
         source="rendered on first use from matplotlib's DejaVu and STIX fonts (free licences); nothing to download",
-        path="",
     ),
     DatasetSpec(
         name="digits",
         summary="1,797 handwritten digits of 8x8 pixels, for tests and first steps",
         base=6,
         way=2,
-        shot=5,
         source="scikit-learn's copy of the UCI optical digits (CC BY 4.0); nothing to download",
-        path="",
     ),
     DatasetSpec(
         name="cifar100",
         summary="60,000 photographs of 100 classes, 32x32 pixels",
-        base=60,
-        way=5,
-        shot=5,
         source="www.cs.toronto.edu/~kriz/cifar.html (Krizhevsky 2009; cite it); data.download=true fetches it",
-        path="",
     ),
     DatasetSpec(
         name="npz",
         summary="your own arrays in one file",
-        base=60,
-        way=5,
-        shot=5,
         source="yours",
         path="an .npz file with train_images, train_labels, test_images, test_labels, class_names",
     ),
     DatasetSpec(
         name="folder",
         summary="your own images, a folder per class",
-        base=60,
-        way=5,
-        shot=5,
         source="yours",
         path="a folder with train/CLASS and test/CLASS folders of images, or with CLASS folders to split by seed",
     ),

@@ -43,8 +43,8 @@ class Session:
     images: Tensor | None  # (n, height, width, 3) uint8; None once only features are handed on
     labels: Tensor  # (n,) int64
     view: View | None = None  # features, attached by the protocol
-    head: Tensor | None = None  # base session: the trained classifier's weights (classes, d), attached likewise
-    extras: Mapping[str, Tensor] = field(default_factory=dict)  # base session: what base training learned besides
+    head: Tensor | None = None  # base session: the trained classifier's weights (classes, d), attached in the same way
+    extras: Mapping[str, Tensor] = field(default_factory=dict)  # base session: what else base training learned
     network: Any = None  # the frozen classifier (backbone and head), for methods that need "backbone"
 
     def __len__(self) -> int:

@@ -21,7 +21,7 @@ Rows = Sequence[Sequence[float | None]]
 
 @dataclass(frozen=True)
 class RawTable:
-    """Cells are numbers, text, None or worse."""
+    """Cells may be anything a file can hold."""
 
     rows: Sequence[object]
     classes: object = None
@@ -61,7 +61,7 @@ def to_percent(rows: Rows) -> tuple[list[list[float | None]], str]:
         _refuse_two_scales(rows)
         return [list(row) for row in rows], ""
     if all(value in (0.0, 1.0) for value in values):
-        raise InputError("Every value is 0 or 1, which may mean percent or fractions; add percent signs to tell.")
+        raise InputError("Every value is 0 or 1, which may mean percent or fractions; add percent signs to settle it.")
     if top < FAINT:
         raise InputError(
             f"No value is above {top:g}, which may mean percent or fractions; add percent signs, or give percent."

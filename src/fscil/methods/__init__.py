@@ -25,27 +25,13 @@ from fscil.methods.teen import TEEN
 from fscil.methods.yourself import YourSelf
 
 METHODS: tuple[type[Method], ...] = (
-    Lazy,
-    Prototypes,
-    CLOM,
-    S3C,
-    SAVC,
-    SPPR,
-    CEC,
-    LIMIT,
-    FACT,
-    CFSCIL,
-    NCFSCIL,
-    ALICE,
-    TEEN,
-    FeCAM,
-    YourSelf,
-)
+    Lazy, Prototypes, CLOM, S3C, SAVC, SPPR, CEC, LIMIT, FACT, CFSCIL, NCFSCIL, ALICE, TEEN, FeCAM, YourSelf,
+)  # fmt: skip
 REGISTRY: dict[str, type[Method]] = {method.name: method for method in METHODS}
 
 
 def find(name: str) -> type[Method]:
-    """The method of that name; of another one, the nearest is told."""
+    """The method of that name; an unknown name is refused with the nearest one."""
     if name not in REGISTRY:
         raise InputError(f"There is no method '{name}'; {nearest(name, REGISTRY)}")
     return REGISTRY[name]

@@ -18,7 +18,7 @@ from fscil.backbones.extract import at_one_length
 from fscil.core.options import Amount, BelowOne, Positive, Whole
 from fscil.data.session import Session, View
 from fscil.methods.attention import PrototypeAttention
-from fscil.methods.base import Method, class_means, features
+from fscil.methods.base import Method, class_means, descend, features
 from fscil.methods.episodes import halving
 
 
@@ -71,10 +71,5 @@ class AttendedPrototypes(Method):
             weight_decay=self.weight_decay,
             nesterov=self.momentum > 0,
         )
-        schedule = halving(optimizer, self.steps)
-        for _ in range(self.steps):
-            optimizer.zero_grad(set_to_none=True)
-            episode().backward()
-            optimizer.step()
-            schedule.step()
+        descend(episode, optimizer, self.steps, halving(optimizer, self.steps))
         self.attention_.requires_grad_(False)

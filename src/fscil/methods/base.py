@@ -12,6 +12,8 @@ from typing import Any, ClassVar
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
 
 from fscil.core.options import Checked
 from fscil.data.session import Session, View
@@ -93,3 +95,13 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
+
+
+def descend(loss: Callable[[], Tensor], optimizer: Optimizer, steps: int, schedule: LRScheduler | None = None) -> None:
+    """Updates of what the optimizer holds, each by a loss computed anew."""
+    for _ in range(steps):
+        optimizer.zero_grad(set_to_none=True)
+        loss().backward()
+        optimizer.step()
+        if schedule:
+            schedule.step()

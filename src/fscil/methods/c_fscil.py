@@ -18,7 +18,7 @@ from torch.optim import SGD, AdamW, Optimizer
 from fscil.backbones.extract import at_one_length
 from fscil.core.options import Amount, Count, Whole
 from fscil.data.session import Session, View
-from fscil.methods.base import Method, features, mean_features
+from fscil.methods.base import Method, descend, features, mean_features
 from fscil.methods.episodes import ClassRows
 from fscil.objectives.c_fscil import episode_losses, squashed_cosines
 
@@ -109,11 +109,7 @@ class CFSCIL(Method):
         self.weight_, self.bias_ = self.weight_.clone().requires_grad_(), self.bias_.clone().requires_grad_()
         optimizer = build([self.weight_, self.bias_])
         schedule = torch.optim.lr_scheduler.StepLR(optimizer, max(1, round(steps * 3 / 7)), gamma=0.1)
-        for _ in range(steps):
-            optimizer.zero_grad(set_to_none=True)
-            loss().backward()
-            optimizer.step()
-            schedule.step()
+        descend(loss, optimizer, steps, schedule)
         self.weight_, self.bias_ = self.weight_.detach(), self.bias_.detach()
 
 
@@ -134,8 +130,5 @@ def nudged(start: Tensor, steps: int, lr: float) -> Tensor:
     """The vectors moved apart from each other, not far from where they were."""
     moved = start.clone().requires_grad_()
     optimizer = SGD([moved], lr=lr, momentum=0.9, nesterov=True)
-    for _ in range(steps):
-        optimizer.zero_grad(set_to_none=True)
-        nudging_loss(moved, start).backward()
-        optimizer.step()
+    descend(lambda: nudging_loss(moved, start), optimizer, steps)
     return moved.detach()

@@ -17,9 +17,10 @@ from torch import Tensor
 from fscil.backbones import CosineHead
 from fscil.core.options import Amount, Bounds, Count, Positive
 from fscil.data.session import Session, View
-from fscil.methods.base import Method, class_means, features, seeded
+from fscil.methods.base import Method, class_means, descend, features, seeded
 from fscil.objectives.clom import ExtraBranch
 from fscil.objectives.margins import related_margins, with_margins
+from fscil.training.checkpoint import under
 
 _BRANCH = "branch."  # the branch's tensors in what base training learned
 _SCALE = 16.0
@@ -44,9 +45,7 @@ class CLOM(Method):
     weight_decay: Amount = 5e-4
 
     def fit_base(self, session: Session) -> None:
-        self.branch_ = {
-            name.removeprefix(_BRANCH): value for name, value in session.extras.items() if name.startswith(_BRANCH)
-        }
+        self.branch_ = under(_BRANCH, session.extras)
         if not self.branch_:
             self.branch_ = self._learn(features(session).final, session.labels, len(session.classes))
         self.prototypes_, self.extra_ = self._means(session)
@@ -83,12 +82,11 @@ class CLOM(Method):
             )
             drops = [round(0.6 * self.steps), round(0.7 * self.steps)]
             schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, drops, gamma=0.1)
-            for _ in range(self.steps):
+
+            def loss() -> Tensor:
                 rows = torch.randint(len(x), (self.batch,), device=x.device)
                 margins = related_margins(head.weight, self.average, self.alike)
-                logits = with_margins(head(branch(x[rows])), labels[rows], margins, _SCALE)
-                optimizer.zero_grad(set_to_none=True)
-                F.cross_entropy(logits, labels[rows]).backward()
-                optimizer.step()
-                schedule.step()
+                return F.cross_entropy(with_margins(head(branch(x[rows])), labels[rows], margins, _SCALE), labels[rows])
+
+            descend(loss, optimizer, self.steps, schedule)
         return {name: value.detach() for name, value in branch.state_dict().items()}

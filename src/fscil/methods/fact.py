@@ -15,7 +15,7 @@ from torch import Tensor
 from fscil.core.options import Amount, Count, Positive, Share, Whole
 from fscil.data.augment import symmetric_beta
 from fscil.data.session import Session, View
-from fscil.methods.base import Method, class_means, features
+from fscil.methods.base import Method, class_means, descend, features
 from fscil.objectives.fact import mixture_losses
 
 
@@ -74,7 +74,8 @@ class FACT(Method):
         torch.nn.init.orthogonal_(start, generator=torch.Generator().manual_seed(self.seed_))
         virtual = start.to(unit.device).requires_grad_()
         optimizer = torch.optim.SGD([virtual], lr=self.lr, momentum=0.9, nesterov=True)
-        for _ in range(self.steps):
+
+        def loss() -> Tensor:
             pairs = torch.randint(len(unit), (256, 2), generator=generator, device=unit.device)
             one, other = pairs.unbind(1)
             share = symmetric_beta(self.alpha, *torch.rand(2, 256, 1, generator=generator, device=unit.device))
@@ -82,7 +83,7 @@ class FACT(Method):
             rows = torch.cat([self.prototypes_, F.normalize(virtual, dim=-1)])
             two_classes = session.labels[one] != session.labels[other]
             losses = mixture_losses(self.scale * mixed @ rows.T, classes)
-            optimizer.zero_grad(set_to_none=True)
-            ((losses * two_classes).sum() / two_classes.sum().clamp(min=1)).backward()
-            optimizer.step()
+            return (losses * two_classes).sum() / two_classes.sum().clamp(min=1)
+
+        descend(loss, optimizer, self.steps)
         return virtual.detach()

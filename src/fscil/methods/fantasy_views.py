@@ -32,7 +32,7 @@ class FantasyViews:
         if len(transforms) == 1:
             return view.final[None]
         if pixels is None or self.network is None:
-            raise InputError("Features of turned images need the pixels and the network, which are not at hand here.")
+            raise InputError("Features of turned images need both the pixels and the network; one is missing.")
         known = self._known.setdefault(pixels, {}) if keep else {}
         for transform in transforms[1:]:
             if transform not in known:

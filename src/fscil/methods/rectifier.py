@@ -43,7 +43,7 @@ class StackedMLP(nn.Module):
         x = torch.addcmul(self.norm_bias, F.layer_norm(x, x.shape[-1:]), self.norm_weight)
         return self.last(x)
 
-    def beside(self, other: StackedMLP) -> StackedMLP:
+    def stacked_with(self, other: StackedMLP) -> StackedMLP:
         """These MLPs and then those of `other`, in one stack."""
         both = copy.deepcopy(self)
         for name, parameter in both.named_parameters():
@@ -63,7 +63,7 @@ class Rectifier(nn.Module):
         self.residual = residual
         from_layer = StackedMLP(layers, dim, 2 * dim, dim, generator)
         from_final = StackedMLP(layers, dim, 2 * dim, dim, generator)
-        self.read = from_final.beside(from_layer)  # M_F of every layer, then M_I: one stack, half the calls
+        self.read = from_final.stacked_with(from_layer)  # M_F of every layer, then M_I: one stack, half the calls
         self.mix = StackedMLP(layers, 2 * dim, 2 * dim, dim, generator)
         if residual:
             nn.init.zeros_(self.mix.last.weight)
@@ -73,11 +73,11 @@ class Rectifier(nn.Module):
         """`final` (n, d) and `layers` (L, n, d) -> rectified (L, n, d)."""
         spread = final.expand(len(layers), -1, -1)
         read = self.read(torch.cat([spread, layers])).unflatten(0, (2, len(layers)))
-        mixed = self.mix(read.permute(1, 2, 0, 3).flatten(2))  # per layer: M_F(final) beside M_I(layer)
+        mixed = self.mix(read.permute(1, 2, 0, 3).flatten(2))  # per layer: M_F(final) and M_I(layer), concatenated
         return spread + mixed if self.residual else mixed
 
     def _load_from_state_dict(self, state_dict: dict[str, Tensor], prefix: str, *rest: Any) -> None:
-        """Files of before the two were one stack have them apart."""
+        """Older files hold the two as separate stacks."""
         for name, _ in self.read.named_parameters():
             old = [f"{prefix}{part}.{name}" for part in ("from_final", "from_layer")]
             if all(key in state_dict for key in old):

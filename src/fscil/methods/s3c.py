@@ -18,9 +18,10 @@ from fscil.core.errors import InputError
 from fscil.core.options import Amount, BelowOne, Positive, Whole
 from fscil.data.fantasy import FANTASIES
 from fscil.data.session import Session, View
-from fscil.methods.base import Method, features, mean_features
+from fscil.methods.base import Method, descend, features, mean_features
 from fscil.methods.fantasy_views import FantasyViews
 from fscil.objectives.s3c import TokenAttention, cosine_logits, stochastic_weights
+from fscil.training.checkpoint import under
 
 _BLOCK = "attention."  # the attention block's tensors in what base training learned
 
@@ -52,9 +53,7 @@ class S3C(Method):
         self._views = FantasyViews()
 
     def fit_base(self, session: Session) -> None:
-        self.attention_ = {
-            name.removeprefix(_BLOCK): value for name, value in session.extras.items() if name.startswith(_BLOCK)
-        }
+        self.attention_ = under(_BLOCK, session.extras)
         sigma, count = session.extras.get("sigma"), len(session.classes)
         self.turns_ = self._count(session, 4 if sigma is None else len(sigma) // count)
         trained = self._trained_rows(session)
@@ -63,7 +62,7 @@ class S3C(Method):
             tokens = self._attend(self._turned(session))
             self.mu_ = self._means(tokens, session)
         else:
-            self._views.network = session.network  # for images that are asked about; turned base images are not needed
+            self._views.network = session.network  # for test images; turned base images are not needed
             tokens = self._attend(features(session).final[None])
             self.mu_ = trained
         self.old_ = mean_features(tokens[0], session.labels, session.classes)
@@ -78,18 +77,18 @@ class S3C(Method):
         new = self._means(tokens, session)
         mu = torch.cat([self.mu_, new], 1).requires_grad_()
         sigma = torch.cat([self.sigma_, torch.zeros_like(new)], 1).requires_grad_()
-        old = torch.arange(len(self.old_), device=mu.device)  # of a stored prototype only the unturned row is asked
+        old = torch.arange(len(self.old_), device=mu.device)  # a stored prototype trains only its unturned row
         turns = torch.arange(self.turns_, device=mu.device)[:, None]
         labels = (session.labels + session.classes.stop * turns).flatten()
         optimizer = torch.optim.SGD([mu, sigma], self.lr, momentum=self.momentum, dampening=self.dampening)
-        for _ in range(self.steps):
+
+        def loss() -> Tensor:
             shots = self._attend(turned, generator) if self.dropout else tokens
             weights = stochastic_weights(mu, sigma, generator).flatten(0, 1)
-            loss = self.weight_old * F.cross_entropy(cosine_logits(self.old_, weights, self.scale), old)
-            loss = loss + F.cross_entropy(cosine_logits(shots.flatten(0, 1), weights, self.scale), labels)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()
-            optimizer.step()
+            kept = self.weight_old * F.cross_entropy(cosine_logits(self.old_, weights, self.scale), old)
+            return kept + F.cross_entropy(cosine_logits(shots.flatten(0, 1), weights, self.scale), labels)
+
+        descend(loss, optimizer, self.steps)
         self.mu_, self.sigma_ = mu.detach(), sigma.detach()
         self.old_ = torch.cat([self.old_, mean_features(tokens[0], session.labels, session.classes)])
 
@@ -102,7 +101,7 @@ class S3C(Method):
         return {"without turns": lambda view: self._logits(self._attend(view.final[None]))[0]}
 
     def _logits(self, tokens: Tensor) -> Tensor:
-        """Tokens of the first turns (turns, n, d), each asked for its own turn: (turns, n, classes seen)."""
+        """Tokens of the first turns (turns, n, d), each scored by the rows of its turn: (turns, n, classes seen)."""
         return torch.stack([cosine_logits(x, mu, self.scale) for x, mu in zip(tokens, self.mu_, strict=False)])
 
     def _trained_rows(self, session: Session) -> Tensor | None:
@@ -139,5 +138,5 @@ class S3C(Method):
 
     def _means(self, tokens: Tensor, session: Session) -> Tensor:
         means = torch.stack([mean_features(x, session.labels, session.classes) for x in tokens])
-        # A row of length 1 moves as far in every network; beside trained rows it keeps the length of its features.
+        # A row of length 1 moves as far in every network; next to trained rows it keeps the length of its features.
         return F.normalize(means, dim=-1) if self.unit_ else means

@@ -1,4 +1,4 @@
-"""SAVC: one prototype per class and fixed transform of its images; an image is asked about in every transform.
+"""SAVC: one prototype per class and fixed transform of its images; an image is scored in every transform.
 
 Song et al., Learning with Fantasy: Semantic-Aware Virtual Contrastive Constraint for FSCIL, CVPR 2023.
 """

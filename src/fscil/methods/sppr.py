@@ -19,9 +19,10 @@ from fscil.backbones.extract import at_one_length
 from fscil.core.errors import InputError
 from fscil.core.options import Amount, Bounds, Count, Positive
 from fscil.data.session import Session, View
-from fscil.methods.base import Method, features, mean_features, seeded
+from fscil.methods.base import Method, descend, features, mean_features, seeded
 from fscil.methods.episodes import ClassRows, some_classes
 from fscil.objectives.sppr import Refinement, pretend
+from fscil.training.checkpoint import under
 
 _PART = "refinement."  # its tensors in what base training learned
 
@@ -46,9 +47,7 @@ class SPPR(Method):
     weight_decay: Amount = 5e-4
 
     def fit_base(self, session: Session) -> None:
-        self.part_ = {
-            name.removeprefix(_PART): value for name, value in session.extras.items() if name.startswith(_PART)
-        }
+        self.part_ = under(_PART, session.extras)
         self.rescale_ = not self.part_
         if not self.part_:
             self.part_ = self._learn(session)
@@ -100,21 +99,21 @@ class SPPR(Method):
         way = min(self.way, count - 1)
         with seeded(self.seed_, x.device):
             part = Refinement(count, x.shape[1])
-            part.table.data = mean_features(x, labels, session.classes)  # not zeros: they are there
+            part.table.data = mean_features(x, labels, session.classes)  # known already: no need for zeros
             part.to(x.device).train()
             optimizer = torch.optim.SGD(part.parameters(), self.lr, weight_decay=self.weight_decay)
             schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.steps)
-            for _ in range(self.steps):
+
+            def loss() -> Tensor:
                 support = some_classes(count, way + 3, generator)
                 means = x.new_zeros(count, x.shape[1])
                 means[support] = x[rows.draw(support, self.shot, generator)].mean(1)
                 new = torch.zeros(self.tasks, count, dtype=torch.bool, device=x.device)
                 for task in range(self.tasks):
                     new[task, support[some_classes(len(support), way, generator)]] = True
-                asked = torch.randint(len(x), (self.batch,), generator=generator, device=x.device)
-                logits = part.relate(x[asked], part.refine(*pretend(part.table, means, new)))
-                optimizer.zero_grad(set_to_none=True)
-                F.cross_entropy(logits.flatten(0, 1), labels[asked].repeat(self.tasks)).backward()
-                optimizer.step()
-                schedule.step()
+                chosen = torch.randint(len(x), (self.batch,), generator=generator, device=x.device)
+                logits = part.relate(x[chosen], part.refine(*pretend(part.table, means, new)))
+                return F.cross_entropy(logits.flatten(0, 1), labels[chosen].repeat(self.tasks))
+
+            descend(loss, optimizer, self.steps, schedule)
         return {name: value.detach() for name, value in part.state_dict().items()}

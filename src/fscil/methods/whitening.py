@@ -1,4 +1,4 @@
-"""Features freed of the spread inside classes, so that what tells images of one class apart counts for little.
+"""Features freed of the spread inside classes, so that differences between images of one class count for little.
 
 The pooled covariance of base images around their class means says in which directions images of one class differ; its
 inverse root takes them out. What is left compares new classes better than the features themselves, since light, pose or

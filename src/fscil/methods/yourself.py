@@ -84,9 +84,7 @@ class YourSelf(Method):
         self.means_ = self._unit_means(stacked, session.labels, session.classes)
         if self.prototypes == "head":
             if session.head is None:
-                raise InputError(
-                    "options.yourself.prototypes=head needs the network's classifier, which is not at hand here."
-                )
+                raise InputError("options.yourself.prototypes=head needs the network's classifier; take means instead.")
             self.means_[0] = F.normalize(session.head.float(), dim=-1)
         self.gaussians_ = ClassGaussians(self.top_k, self.jitter, self.base_classes_)
         self.gaussians_.fit_base(self._grouped(stacked), session.labels)
@@ -140,7 +138,7 @@ class YourSelf(Method):
         rectified = self.rectified_scores(view)
         if not self.whitened:
             return rectified
-        return (1 - self.whitened) * rectified + self.whitened * self._voices(self.whitened_scores(view))
+        return (1 - self.whitened) * rectified + self.whitened * self._averageable(self.whitened_scores(view))
 
     def variants(self) -> dict[str, Callable[[View], Tensor]]:
         def branch_alone(branch: int) -> Callable[[View], Tensor]:
@@ -159,7 +157,7 @@ class YourSelf(Method):
     @torch.no_grad()
     def rectified_scores(self, view: View) -> Tensor:
         """All FR branches together, the paper's ensemble: (n, classes seen)."""
-        return self._voices(self.branch_scores(view)).mean(0)
+        return self._averageable(self.branch_scores(view)).mean(0)
 
     @torch.no_grad()
     def whitened_scores(self, view: View) -> Tensor:
@@ -243,8 +241,8 @@ class YourSelf(Method):
     def _logits(self, x: Tensor, prototypes: Tensor) -> Tensor:
         return self.scale * F.normalize(x, dim=-1) @ prototypes.transpose(-1, -2)
 
-    def _voices(self, logits: Tensor) -> Tensor:
-        """What is averaged over branches."""
+    def _averageable(self, logits: Tensor) -> Tensor:
+        """What is averaged over branches, by `ensemble`."""
         return logits if self.ensemble == "logits" else F.softmax(logits, dim=-1)
 
     def _whiten(self, stacked: Tensor) -> Tensor:
@@ -263,7 +261,7 @@ class YourSelf(Method):
     def _stack(self, view: View) -> Tensor:
         """(1 + layers, n, d): final features first.
 
-        Features of a large ViT point almost the same way: their mean can be longer than what tells them apart, and
+        Features of a large ViT point almost the same way: their mean can be longer than their differences, and
         cosines between them then say little. `centring` takes it off.
         """
         return self._uncentred(view) - self.centring * self.common_

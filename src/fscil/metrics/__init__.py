@@ -44,38 +44,12 @@ if TYPE_CHECKING:
     from fscil.metrics.streaming import IncrementalAccuracy
 
 __all__ = [
-    "AtZero",
-    "IncrementalAccuracy",
-    "Summary",
-    "aacc",
-    "aacc_drop",
-    "aacc_per_session",
-    "base_acc",
-    "base_acc_per_session",
-    "gacc_at",
-    "gacc_curve",
-    "gacc_exact",
-    "gacc_exact_per_session",
-    "gacc_grid",
-    "gacc_grid_per_session",
-    "grid_steps",
-    "hacc",
-    "hacc_per_session",
-    "knowledge_rate",
-    "knowledge_rate_per_task",
-    "lacc",
-    "max_forgetting",
-    "max_forgetting_per_task",
-    "novel_acc",
-    "novel_acc_per_session",
-    "performance_drop",
-    "performance_drop_per_task",
-    "relative_drop",
-    "relative_drop_per_task",
-    "summary",
-    "tacc",
-    "tacc_per_session",
-]
+    "AtZero", "IncrementalAccuracy", "Summary", "aacc", "aacc_drop", "aacc_per_session", "base_acc",
+    "base_acc_per_session", "gacc_at", "gacc_curve", "gacc_exact", "gacc_exact_per_session", "gacc_grid",
+    "gacc_grid_per_session", "grid_steps", "hacc", "hacc_per_session", "knowledge_rate", "knowledge_rate_per_task",
+    "lacc", "max_forgetting", "max_forgetting_per_task", "novel_acc", "novel_acc_per_session", "performance_drop",
+    "performance_drop_per_task", "relative_drop", "relative_drop_per_task", "summary", "tacc", "tacc_per_session",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

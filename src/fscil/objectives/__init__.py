@@ -42,13 +42,6 @@ def build_objective(train: TrainConfig, setting: Setting) -> Objective:
 
 
 __all__ = [
-    "OBJECTIVES",
-    "Objective",
-    "ObjectiveOptions",
-    "Setting",
-    "build_objective",
-    "distillation",
-    "dot_regression",
-    "mixed_cross_entropy",
-    "objective_options",
-]
+    "OBJECTIVES", "Objective", "ObjectiveOptions", "Setting", "build_objective", "distillation", "dot_regression",
+    "mixed_cross_entropy", "objective_options",
+]  # fmt: skip

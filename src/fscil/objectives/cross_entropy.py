@@ -1,8 +1,8 @@
-"""Cross-entropy to mixed labels with label smoothing."""
+"""Cross-entropy with label smoothing for images that may be mixed from two classes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -11,11 +11,13 @@ from fscil.data.augment import Mixed
 from fscil.objectives.base import Objective
 
 
+def by_share(batch: Mixed, losses: Callable[[Tensor], Tensor]) -> Tensor:
+    """share * losses(labels) + (1 - share) * losses(others), image by image."""
+    return batch.share * losses(batch.labels) + (1 - batch.share) * losses(batch.others)
+
+
 def mixed_cross_entropy(logits: Tensor, batch: Mixed, smoothing: float = 0.0) -> Tensor:
-    """Mean of share * CE(labels) + (1 - share) * CE(others)."""
-    one = F.cross_entropy(logits, batch.labels, label_smoothing=smoothing, reduction="none")
-    other = F.cross_entropy(logits, batch.others, label_smoothing=smoothing, reduction="none")
-    return (batch.share * one + (1 - batch.share) * other).mean()
+    return by_share(batch, lambda y: F.cross_entropy(logits, y, label_smoothing=smoothing, reduction="none")).mean()
 
 
 class CrossEntropy(Objective):

@@ -28,7 +28,7 @@ _NEVER = -1e9  # the logit of a label that is ruled out
 @dataclass(frozen=True)
 class FACTOptions(ObjectiveOptions):
     virtual: Count = 40  # prototypes kept for classes to come
-    balance: Amount = 0.01  # weight of the three losses beside cross-entropy; 0: cross-entropy alone
+    balance: Amount = 0.01  # weight of the three losses added to cross-entropy; 0: cross-entropy alone
     alpha: Positive = 0.5  # Beta(alpha, alpha) gives the share of the first image in a mixture
     attached: Whole = 3  # base classes that each virtual class may be second best for; 0: all, as in the paper
     start: Share = 0.0  # share of the training after which the three losses come in

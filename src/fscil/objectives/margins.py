@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fscil.data.augment import Mixed
+from fscil.objectives.cross_entropy import by_share
 
 
 def uniform_margins(classes: int, margin: float, device: torch.device | None = None) -> Tensor:
@@ -40,10 +41,9 @@ def with_margins(logits: Tensor, labels: Tensor, margins: Tensor, scale: float) 
 
 def margin_cross_entropy(logits: Tensor, batch: Mixed, margins: Tensor, scale: float, smoothing: float = 0.0) -> Tensor:
     """Cross-entropy by the shares of a mixed image; each of its two labels has its own rivals."""
-    one = F.cross_entropy(
-        with_margins(logits, batch.labels, margins, scale), batch.labels, label_smoothing=smoothing, reduction="none"
-    )
-    other = F.cross_entropy(
-        with_margins(logits, batch.others, margins, scale), batch.others, label_smoothing=smoothing, reduction="none"
-    )
-    return (batch.share * one + (1 - batch.share) * other).mean()
+
+    def losses(labels: Tensor) -> Tensor:
+        changed = with_margins(logits, labels, margins, scale)
+        return F.cross_entropy(changed, labels, label_smoothing=smoothing, reduction="none")
+
+    return by_share(batch, losses).mean()

@@ -1,7 +1,7 @@
 """SAVC's base training (Song et al., CVPR 2023): virtual classes, and a contrast that pulls views of a class together.
 
 Every class is multiplied by fixed transforms of its images ("fantasies"): the network tells (class, transform) pairs
-apart, and a momentum copy of it gives keys that features of other crops of the same pair must be near to.
+apart, and features of its crops must be near the keys that a momentum copy of it gives for the same pair.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SAVCOptions(ObjectiveOptions):
 
 class SAVCObjective(Objective):
     Options = SAVCOptions
-    views = 3  # to classify and ask with, for the keys, and to take small crops from
+    views = 3  # for classes and queries, for keys, and for small crops
 
     def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__(options, setting)

@@ -19,7 +19,7 @@ from fscil.core.errors import InputError
 from fscil.core.options import Amount, Count
 from fscil.data.augment import Mixed
 from fscil.objectives.base import Objective, ObjectiveOptions, Setting
-from fscil.objectives.cross_entropy import mixed_cross_entropy
+from fscil.objectives.cross_entropy import by_share, mixed_cross_entropy
 
 HIDDEN = 64  # of the network that compares
 
@@ -115,9 +115,9 @@ class SPPRObjective(Objective):
         prototypes, without = pretend(part.table, means, new)
         logits = part.relate(features, part.refine(prototypes, without)).float()  # (tasks, n, classes)
         losses = task_losses(logits, batch, smoothing)
-        asked = 1 - (new[:, batch.labels] & support).float()  # an image that made a prototype is no question about it
+        counted = 1 - (new[:, batch.labels] & support).float()  # an image that made a prototype cannot test it
         plain = classifier.head(features if self.options.weight_head else features.detach())
-        loss = (losses * asked).sum() / asked.sum().clamp(min=1)
+        loss = (losses * counted).sum() / counted.sum().clamp(min=1)
         return loss + (self.options.weight_head or 1.0) * mixed_cross_entropy(plain, batch, smoothing), plain
 
 
@@ -144,13 +144,12 @@ def choose(fit: Tensor, way: int, tasks: int) -> Tensor:
 
 
 def task_losses(logits: Tensor, batch: Mixed, smoothing: float = 0.0) -> Tensor:
-    """Cross-entropy (tasks, n) of logits (tasks, n, classes): every task asks about the same images."""
+    """Cross-entropy (tasks, n) of logits (tasks, n, classes): all tasks have the same images."""
     tasks = len(logits)
 
-    def against(labels: Tensor) -> Tensor:
-        losses = F.cross_entropy(
-            logits.flatten(0, 1), labels.repeat(tasks), label_smoothing=smoothing, reduction="none"
-        )
-        return losses.view(tasks, -1)
+    def losses(labels: Tensor) -> Tensor:
+        repeated = labels.repeat(tasks)
+        found = F.cross_entropy(logits.flatten(0, 1), repeated, label_smoothing=smoothing, reduction="none")
+        return found.view(tasks, -1)
 
-    return batch.share * against(batch.labels) + (1 - batch.share) * against(batch.others)
+    return by_share(batch, losses)

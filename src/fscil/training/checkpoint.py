@@ -41,7 +41,7 @@ class Checkpoint:
 
     classifier: Classifier
     info: dict[str, Any]  # config, seed, data fingerprint, seconds, memory
-    extras: Mapping[str, Tensor] = field(default_factory=dict)  # what the objective of base training learned besides
+    extras: Mapping[str, Tensor] = field(default_factory=dict)  # what the objective of base training learned
 
     @property
     def backbone(self) -> Backbone:
@@ -79,6 +79,11 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise InputError(f"{path} is not a readable checkpoint ({error}); delete it and train again.") from None
 
 
+def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Those whose names begin with the prefix, without it."""
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
+
+
 _EXTRA = "objective."
 
 
@@ -104,9 +109,5 @@ def load_classifier(path: Path | str, device: torch.device | str = "cpu") -> Che
         classifier.load_state_dict({name: value for name, value in tensors.items() if not name.startswith(_EXTRA)})
     except RuntimeError as error:
         raise InputError(f"{path} does not fit its own config: {str(error).splitlines()[0]}") from None
-    extras = {name.removeprefix(_EXTRA): value for name, value in tensors.items() if name.startswith(_EXTRA)}
-    return Checkpoint(
-        classifier.to(device).eval().requires_grad_(False),
-        info,
-        {name: value.to(device) for name, value in extras.items()},
-    )
+    extras = {name: value.to(device) for name, value in under(_EXTRA, tensors).items()}
+    return Checkpoint(classifier.to(device).eval().requires_grad_(False), info, extras)

@@ -32,13 +32,14 @@ from fscil.training.checkpoint import (
     read_tensors,
     save_classifier,
     save_tensors,
+    under,
 )
 from fscil.training.ema import WeightAverage
 from fscil.training.graphed import GraphedUpdate
 from fscil.training.loss import TrainingLoss
 from fscil.training.optimizer import learning_rate, make_optimizer
 
-Progress = Callable[[int, int], None]  # (steps done, steps in all)
+Progress = Callable[[int, int], None]  # (steps done, steps in total)
 
 
 def train_base(
@@ -76,7 +77,7 @@ def _train(
     resume: bool,
     progress: Progress | None,
 ) -> None:
-    # What is left of float32 beside bf16 may use the matrix units in training; features stay exact, so it is set back.
+    # Where bf16 leaves float32, training may use the matrix units; features must stay exact, so it is reset afterwards.
     precision = torch.get_float32_matmul_precision()
     if fabric.device.type == "cuda":
         torch.set_float32_matmul_precision("high")
@@ -91,7 +92,7 @@ def _train(
 
 @dataclass
 class Trainer:
-    """One training on one process: model, optimizer, batches and where it has got to."""
+    """One training on one process: model, optimizer, batches and progress."""
 
     fabric: Fabric
     session: Session
@@ -119,13 +120,7 @@ class Trainer:
         rank, world = fabric.global_rank, fabric.world_size
         self.batches = Batches(self.session, train.batch_size, seed, fabric.device, rank, world)
         self.augment = Augment(
-            train.augment,
-            self.batches.batch_size,
-            fabric.device,
-            rank,
-            world,
-            classes=self.classes,
-            compiled=compiled,
+            train.augment, self.batches.batch_size, fabric.device, rank, world, classes=self.classes, compiled=compiled
         )
         self.average = WeightAverage(self.plain, train.ema) if train.ema else None
         self.teachers = [
@@ -211,7 +206,7 @@ class Trainer:
         checkpoint = load_classifier(path, device)
         if checkpoint.info["outputs"] != self.outputs:
             raise InputError(
-                f"The teacher {path} tells {checkpoint.info['outputs']} classes apart and the student "
+                f"The teacher {path} was trained on {checkpoint.info['outputs']} classes and the student has "
                 f"{self.outputs}; train both on the same classes, with train.augment.turn on or off in both."
             )
         teacher: nn.Module = checkpoint.classifier
@@ -238,14 +233,14 @@ class Trainer:
         tensors, info = read_tensors(path)
         if not same_training(info, self._info()):
             return  # another training's leftovers: start afresh and overwrite them
-        self.plain.load_state_dict(_under("model.", tensors))
+        self.plain.load_state_dict(under("model.", tensors))
         state = self.optimizer.state_dict()
-        for name, value in _under("optimizer.", tensors).items():
+        for name, value in under("optimizer.", tensors).items():
             number, key = name.split(".", 1)
             state["state"].setdefault(int(number), {})[key] = value
         self.optimizer.load_state_dict(state)
         if self.average:
-            self.average.load(_under("average.", tensors))
+            self.average.load(under("average.", tensors))
         self.losses.copy_(tensors["losses"])
         self.done, self.seconds = info["step"], info["seconds"]
 
@@ -283,7 +278,3 @@ def same_training(info: dict[str, Any], other: dict[str, Any]) -> bool:
         return document["data"], config.seed, config.backbone, train, config.precision
 
     return identity(info) == identity(other)
-
-
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
