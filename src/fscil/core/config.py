@@ -150,7 +150,7 @@ class Config(Checked):
     """One recipe, resolved."""
 
     recipe: str = "glyphs"
-    seed: Whole = 0  # base training and the methods' own randomness
+    seed: Annotated[int, Bounds(low=0, high=2**32 - 1)] = 0  # base training and the methods' own randomness
     draws: Count = 3  # shot draws, with seeds 0, 1, ...
     methods: Annotated[tuple[str, ...], Items(least=1, unique=True)] = ("prototypes", "yourself")
     accelerator: Literal["auto", "cpu", "cuda", "gpu", "mps"] = "auto"

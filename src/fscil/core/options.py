@@ -1,6 +1,6 @@
 """Options that check themselves: what a field may hold stands in its type, and nowhere else.
 
-    epochs: Count = 40                             # a whole number, at least 1
+    depth: Count = 8  # a whole number of at least 1
     start: Annotated[float, Bounds(low=0, below=1)] = 0.5
     head: Literal["cosine", "etf"] = "cosine"
 
@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import sys
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -44,9 +45,10 @@ class Bounds:
             "above {} and at most {}": (self.above, self.high),
             "of at least {}": (self.low,),
             "above {}": (self.above,),
+            "of at most {}": (self.high,),
+            "below {}": (self.below,),
         }
-        text, ends = next((text, ends) for text, ends in named.items() if all(map(math.isfinite, ends)))
-        return text.format(*(f"{end:g}" for end in ends))
+        return next(text.format(*ends) for text, ends in named.items() if all(map(math.isfinite, ends)))
 
 
 @dataclass(frozen=True)
@@ -151,8 +153,9 @@ def _converted(kind: Any, value: Any, where: str) -> Any:
         return value if kind is bool and isinstance(value, bool) else None
     if kind is int:
         return int(value) if isinstance(value, Integral) else None
-    if kind is float:
-        return float(value) if isinstance(value, Real) and math.isfinite(value) else None
+    if kind is float:  # neither nan nor inf, nor an integer too long for a float
+        finite = isinstance(value, Real) and abs(value) <= sys.float_info.max  # type: ignore[operator]
+        return float(value) if finite else None
     return str(value) if kind is str and isinstance(value, (str, int, float)) else None
 
 

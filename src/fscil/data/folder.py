@@ -24,8 +24,6 @@ Files = dict[str, list[Path]]  # class name -> its images
 
 def load(config: DataConfig) -> Dataset:
     root, size = Path(config.path).expanduser(), config.image_size or 32
-    if size < 1:
-        raise InputError(f"data.image_size is {size}; give a number of pixels, such as 32.")
     train, test = _two_folders(root) or _one_folder(root, config)
     names = tuple(train)
     return Dataset(root.resolve().name, _decode(train, names, size), _decode(test, names, size), names)

@@ -1,7 +1,7 @@
 """CLOM: class means twice, of the features and of a wide branch on top of them; the cosines are added up.
 
 Zou et al., Margin-Based Few-Shot Class-Incremental Learning with Class-Level Overfitting Mitigation, NeurIPS 2022.
-A network trained with `train.objective=clom` brings its branch; for any other one it is learned on the frozen features.
+A network trained with `train.objective=clom` comes with its branch; for any other, it is learned on frozen features.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""NC-FSCIL: class vectors fixed for ever as a simplex frame; a small neck learns to put features on them.
+"""NC-FSCIL: class vectors fixed for good as a simplex frame; a small neck learns to put features on them.
 
 Yang et al., Neural Collapse Inspired Feature-Classifier Alignment for Few-Shot Class-Incremental Learning, ICLR 2023.
 The backbone is frozen; what is remembered of a class is the mean of its features. A network that was trained with the
-frame (train.head=etf) brings its neck and frame along; for any other, both are made here, from the base features.
+frame (train.head=etf) comes with both; for any other, neck and frame are made here, from the base features.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""SPPR: a table of prototypes, re-mixed by attention whenever classes come; a small network compares images with it.
+"""SPPR: a table of prototypes, re-mixed by attention when classes are added; a small network compares images to it.
 
 Zhu et al., Self-Promoted Prototype Refinement for Few-Shot Class-Incremental Learning, CVPR 2021.
-A network trained with `train.objective=sppr` brings table, attention and comparison; for any other one they are
+A network trained with `train.objective=sppr` comes with table, attention and comparison; for any other, they are
 learned here, on the frozen features, from the same pretended tasks.
 """
 

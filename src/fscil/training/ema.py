@@ -23,7 +23,7 @@ class WeightAverage:
     @torch.no_grad()
     def update(self, weight: float | Tensor) -> None:
         averages, values = list(self.averages.values()), list(self.values.values())
-        if isinstance(weight, Tensor):  # one that a recorded step reads anew each time; lerp takes none for all
+        if isinstance(weight, Tensor):  # which a recorded step reads anew each time; lerp takes no tensor here
             change = torch._foreach_sub(values, averages)
             torch._foreach_mul_(change, weight)
             torch._foreach_add_(averages, change)

@@ -1,4 +1,4 @@
-"""An update as a CUDA graph: recorded once, then replayed without the host naming a single kernel.
+"""An update as a CUDA graph: recorded once, then replayed without the host launching each kernel.
 
 A training step here is a thousand small kernels (or, for the rectifier, a hundred tiny ones); launching them one by one
 keeps the GPU waiting.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +20,7 @@ from torch import Tensor, nn
 from fscil.core.config import Config, build, to_dict
 from fscil.core.errors import InputError
 from fscil.core.hardware import make_fabric, peak_memory_mb
+from fscil.core.progress import Update
 from fscil.data.augment import Augment
 from fscil.data.batches import Batches
 from fscil.data.session import Session
@@ -39,8 +39,6 @@ from fscil.training.graphed import GraphedUpdate
 from fscil.training.loss import TrainingLoss
 from fscil.training.optimizer import learning_rate, make_optimizer
 
-Progress = Callable[[int, int], None]  # (steps done, steps in total)
-
 
 def train_base(
     session: Session,
@@ -49,7 +47,7 @@ def train_base(
     *,
     fingerprint: str = "",
     resume: bool = False,
-    progress: Progress | None = None,
+    progress: Update | None = None,
 ) -> Checkpoint:
     """Train on the base session and leave `backbone.safetensors` in `folder`; returns the trained network."""
     fabric = make_fabric(config)
@@ -75,7 +73,7 @@ def _train(
     folder: Path,
     fingerprint: str,
     resume: bool,
-    progress: Progress | None,
+    progress: Update | None,
 ) -> None:
     # Where bf16 leaves float32, training may use the matrix units; features must stay exact, so it is reset afterwards.
     precision = torch.get_float32_matmul_precision()
@@ -137,7 +135,7 @@ class Trainer:
         graphs = train.graph == "on" or (train.graph == "auto" and compiled and world == 1)
         self.graphed = GraphedUpdate(self._update, self.augment.generator) if on_gpu and graphs else None
 
-    def run(self, progress: Progress | None) -> None:
+    def run(self, progress: Update | None) -> None:
         started = saved = time.monotonic()
         before = self.seconds
         for step in range(self.done, self.total):
