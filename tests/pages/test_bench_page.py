@@ -18,7 +18,7 @@ from fscil.pages.bench import figures, prose, tables
 from fscil.pages.bench.page import bench_html, bench_markdown, bench_text
 from fscil.pages.kit.drawings import apart
 from fscil.pages.kit.prose import amount
-from fscil.pages.kit.table import Row
+from fscil.pages.kit.table import TableRow
 from fscil.results.bench import Bench, parse_bench
 
 
@@ -194,7 +194,7 @@ def test_bold_is_the_best_and_the_floor_is_not_in_the_contest(bench: Bench) -> N
     assert not any(cell.rank for row in tables.costs_table(bench).rows for cell in row.cells)
 
 
-def _rows(bench: Bench) -> tuple[Row, ...]:
+def _rows(bench: Bench) -> tuple[TableRow, ...]:
     return tables.scores_table(bench).rows
 
 

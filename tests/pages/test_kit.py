@@ -8,11 +8,11 @@ import pytest
 from matplotlib.colors import to_hex
 
 from fscil.core.palette import STYLES, styles
-from fscil.pages.glossary import glossary
 from fscil.pages.kit.drawings import LayerPoint, crowded, draw_layers, layer_legend, layer_ticks
 from fscil.pages.kit.looks import ROLES, paint, role_of, themed
 from fscil.pages.kit.prose import listed, number, plus_minus, signed
 from fscil.pages.kit.svg import panel, swatch
+from fscil.pages.kit.templates import glossary
 from fscil.results.significance import Spread
 
 

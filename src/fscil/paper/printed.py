@@ -123,7 +123,7 @@ class PrintedTable:
 @cache
 def tables() -> dict[str, PrintedTable]:
     """Every table by name, in the order of the paper."""
-    return {entry["name"]: _read_table(entry) for entry in _read_json("tables.json")["tables"]}
+    return {entry["name"]: _read_table(entry) for entry in read_data("tables.json")["tables"]}
 
 
 def table(name: str) -> PrintedTable:
@@ -134,7 +134,7 @@ def table(name: str) -> PrintedTable:
 
 @cache
 def datasets() -> dict[str, BenchmarkPlan]:
-    entries = _read_json("datasets.json")
+    entries = read_data("datasets.json")
     return {
         key: BenchmarkPlan(key=key, **{**entry, "session_images": tuple(entry["session_images"])})
         for key, entry in entries.items()
@@ -144,12 +144,12 @@ def datasets() -> dict[str, BenchmarkPlan]:
 @cache
 def claims() -> list[dict[str, Any]]:
     """Differences that the text states, with the two cells they come from."""
-    return list(_read_json("claims.json"))
+    return list(read_data("claims.json"))
 
 
 @cache
 def paper() -> dict[str, str]:
-    return dict(_read_json("tables.json")["paper"])
+    return dict(read_data("tables.json")["paper"])
 
 
 def method_title(key: str) -> str:
@@ -166,7 +166,7 @@ def corner_matrix(corner: PrintedTable) -> AccuracyMatrix:
 
 @cache
 def _methods() -> dict[str, dict[str, str]]:
-    return dict(_read_json("methods.json"))
+    return dict(read_data("methods.json"))
 
 
 def _read_table(entry: Mapping[str, str]) -> PrintedTable:
@@ -184,7 +184,7 @@ def _row(line: Mapping[str, str], columns: tuple[str, ...]) -> PrintedRow:
     return PrintedRow(line["key"], name, cells, quoted=line.get("quoted") == "yes", marks=marks)
 
 
-def _read_json(name: str) -> Any:
+def read_data(name: str) -> Any:
     return json.loads(_read_text(name))
 
 

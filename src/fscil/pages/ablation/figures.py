@@ -1,7 +1,5 @@
 """Figures of an ablation: steps, layers, sensitivity curves and reliability, each with its spread over draws."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import product
 from math import ceil, floor

@@ -1,7 +1,5 @@
 """What the parts of YourSelf are worth: ablation.html, ablation.md, and the parts that docs/results.md takes over."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +9,7 @@ from fscil.pages.ablation import figures, prose, tables
 from fscil.pages.kit.drawings import layer_legend
 from fscil.pages.kit.prose import capitalised, machine
 from fscil.pages.kit.table import markdown
-from fscil.pages.kit.templates import render
+from fscil.pages.kit.templates import note, render
 from fscil.results.ablation import GROUPS, MOMENTS, Ablation
 
 _CARDS = (
@@ -56,7 +54,7 @@ def _steps(ablation: Ablation) -> dict[str, Any]:
 
 def _layers(ablation: Ablation) -> dict[str, Any]:
     return {
-        "note": prose.LAYERS_NOTE,
+        "note": note("layers"),
         "legend": layer_legend({row.kind for row in ablation.layers}),
         "pictures": [
             (label(key), figures.layers_figure(ablation.layers, key)) for key in (HEADLINE, "aacc", "novel", "base")
@@ -122,7 +120,7 @@ def parts(ablation: Ablation, level: int) -> list[str]:
         found += [f"{head} {made.title}", prose.steps_note(ablation), markdown(made)]
     if ablation.layers:
         made = tables.layers_table(ablation)
-        found += [f"{head} {made.title}", prose.LAYERS_NOTE, markdown(made)]
+        found += [f"{head} {made.title}", note("layers"), markdown(made)]
     if ablation.curves:
         made = tables.sensitivity_table(ablation)
         found += [f"{head} {made.title}", "\n".join(f"- {line}" for line in prose.sensitivity_notes(ablation))]

@@ -1,9 +1,8 @@
 """What the numbers of an ablation say, in sentences; nothing here is typed by hand for one result."""
 
-from __future__ import annotations
-
 from fscil.metrics.names import HEADLINE
 from fscil.pages.kit.prose import listed, number, percent, plural
+from fscil.pages.kit.templates import note
 from fscil.results.ablation import MOMENTS, Ablation
 from fscil.results.significance import LEVEL, spread
 
@@ -30,33 +29,29 @@ def headline(ablation: Ablation) -> str:
 
 def measured(ablation: Ablation) -> str:
     """The lede."""
-    note = (
+    said = (
         f"Recipe {ablation.recipe} on {ablation.dataset}, {plural(ablation.draws, 'draw')} of the shots; in percent, "
     )
-    note += "mean ± one standard deviation over draws. " if ablation.draws > 1 else "mean. "
-    note += "One trained network, so chance in its training is not in the ±. All of it is measured on test images: "
-    return note + "it is there to be read; to choose settings there is fscil tune, which does without them."
+    said += "mean ± one standard deviation over draws. " if ablation.draws > 1 else "mean. "
+    said += "One trained network, so chance in its training is not in the ±. All of it is measured on test images: "
+    return said + "it is there to be read; to choose settings there is fscil tune, which does without them."
 
 
 def steps_note(ablation: Ablation) -> str:
-    note = (
-        "Each row adds one thing to the row above and leaves everything else as in the recipe. CE is cross-entropy, CR "
-        "the class relation, IR the instance relation; whitened features are this project's addition. The gain is in "
-        "gAcc (grid), to the row above, on the same draws, ± its standard error."
-    )
+    said = note("steps")
     if clear := _clear_steps(ablation):
-        note += f" {clear}"
+        said += f" {clear}"
     if extra := ablation.options.get("weight_all"):
-        note += (
+        said += (
             f" All rows with FR also have cross-entropy on all replayed classes (weight_all = {extra:g}), which the "
             "paper does not have."
         )
     for key, name in (("weight_cr", "CR"), ("weight_intra", "IR")):
         if not ablation.options.get(key) and not (key == "weight_intra" and ablation.options.get("weight_inter")):
-            note += f" The recipe has {name} off, so its row repeats the one above."
+            said += f" The recipe has {name} off, so its row repeats the one above."
     if not ablation.options.get("whitened"):
-        note += " The recipe has no whitened features, so the last row repeats the one above."
-    return note
+        said += " The recipe has no whitened features, so the last row repeats the one above."
+    return said
 
 
 def _clear_steps(ablation: Ablation) -> str:
@@ -67,14 +62,6 @@ def _clear_steps(ablation: Ablation) -> str:
     clear = [row.label for row in ablation.steps if row.key in gains and gains[row.key].clear]
     rule = f"(p < {LEVEL:g}, Student's t with Holm's correction)"
     return f"Clear differences {rule}: {'; '.join(clear)}." if clear else f"No single difference is clear {rule}."
-
-
-LAYERS_NOTE = (
-    "Raw: class means of one layer's own features, nothing learned. Rectified: the FR branch of that layer alone. "
-    "Together: the mean of the layers' softmax; the raw ensemble shows how much of the gain averaging gives "
-    "without rectification (+ final: with the final features among the layers). Whitened: class means of all "
-    "layers' features at once, freed of the spread inside base classes; with the rectified, the recipe."
-)
 
 
 def sensitivity_notes(ablation: Ablation) -> list[str]:
@@ -110,24 +97,11 @@ def calibration_summary(ablation: Ablation) -> str:
 
 def calibration_notes(ablation: Ablation) -> list[str]:
     """What the measures are, then how the temperature is fitted."""
-    scale = ablation.options.get("scale", 16.0)
     shot = ablation.config.get("data", {}).get("shot", 0)
     folds = min(5, shot)
-    return [
-        "After the last session, on all test images. Confidence is the probability of the class that is named. ECE is "
-        "the mean distance of confidence and accuracy, in percent, over 15 bins: of equally many images (equal mass), "
-        "and of equally wide ranges of confidence (equal width, the usual definition). NLL is in nats; the Brier score "
-        "sums over classes, from 0 to 2. Lower is better for all of them.",
-        f"Before: a softmax of {scale:g} × cosine, as in training; the ensemble averages its branches' softmax. After: "
-        "one temperature T per predictor, p^(1/T) made to sum to one. It changes no prediction, only the confidence.",
-        "T is fitted without test images, on left-out shots: all sessions are learned again without "
-        f"{'one shot' if shot <= 5 else f'a share of 1/{folds} of the shots'} of every new class, those shots are "
-        f"predicted, and that {folds} times, until each was left out once. They are the only images that neither the "
-        "network nor FR has seen: the network was trained on every image of the base session, and there it is surer "
-        "and more often right than it will be on new images. The methods learn from fewer shots then, so that T is a "
-        "little too cautious where test images are like the shots, and it comes from new classes alone. What the other "
-        "two sources would give stands beside it and is used for nothing.",
-    ]
+    part = "one shot" if shot <= 5 else f"a share of 1/{folds} of the shots"
+    scale = f"{ablation.options.get('scale', 16.0):g}"
+    return [note("quality"), note("temperature", scale=scale), note("left_out_shots", part=part, folds=folds)]
 
 
 def cost_note(ablation: Ablation) -> str:
@@ -135,9 +109,4 @@ def cost_note(ablation: Ablation) -> str:
     share = 100 * costs["all"].microseconds / costs["layers"].microseconds
     flops = 100 * costs["all"].mflops / costs["backbone"].mflops
     machine = ablation.hardware.get("name", "this machine")
-    return (
-        f"The FR branches work on features of a few hundred numbers, the network on pixels: the whole ensemble adds "
-        f"{percent(share)} to the time of the network and {percent(flops)} to its arithmetic, and one network pass "
-        f"serves all branches. Batches of {ablation.batch} images on {machine}, median over repetitions; FLOPs count "
-        "multiplications and additions of matrix products and convolutions."
-    )
+    return note("inference", time=percent(share), arithmetic=percent(flops), batch=ablation.batch, machine=machine)

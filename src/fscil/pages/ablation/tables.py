@@ -1,12 +1,10 @@
 """The tables of an ablation: the page, the Markdown file and docs/results.md print the same ones."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from fscil.metrics.names import HEADLINE, METRICS, label
 from fscil.pages.kit.prose import number, signed
-from fscil.pages.kit.table import Cell, Table, spread_cell, table
+from fscil.pages.kit.table import Table, TableCell, spread_cell, table
 from fscil.paper.printed import datasets, tables
 from fscil.results.ablation import GROUPS, MOMENTS, SCORES, Ablation
 from fscil.results.grouping import dataset_key
@@ -19,7 +17,7 @@ _TEMPERATURES = {
     "base_training": "base training images: not used",
     "test": "test images: not used",
 }
-Cells = list[str | Cell]
+Cells = list[str | TableCell]
 
 
 def steps_table(ablation: Ablation) -> Table:
@@ -93,8 +91,8 @@ def factor_text(factor: float) -> str:
     return {0.25: "1/4", 0.5: "1/2"}.get(factor, f"{factor:g}")
 
 
-def _gain(difference: Difference) -> Cell:
-    return Cell(signed(difference.mean), "" if difference.error is None else number(difference.error))
+def _gain(difference: Difference) -> TableCell:
+    return TableCell(signed(difference.mean), "" if difference.error is None else number(difference.error))
 
 
 def _share(part: float, whole: float) -> str:

@@ -3,10 +3,9 @@
 from fscil.core.palette import styles
 from fscil.metrics.names import HEADLINE, label
 from fscil.pages.bench import figures, prose, tables
-from fscil.pages.glossary import glossary
 from fscil.pages.kit.prose import machine
 from fscil.pages.kit.table import markdown, text
-from fscil.pages.kit.templates import render
+from fscil.pages.kit.templates import glossary, note, render
 from fscil.results.bench import Bench
 
 _CONTROL = (
@@ -38,6 +37,7 @@ def bench_html(bench: Bench) -> str:
             "Code": f"commit {bench.commit or 'not recorded'}",
         },
         options="\n".join(f"{row.method}.{key} = {value}" for row in bench.rows for key, value in row.options.items()),
+        costs_note=note("costs"),
         glossary=glossary(_TERMS | {label(key) for key in ("aacc", "lacc", "hacc")}),
     )
 
@@ -59,7 +59,7 @@ def bench_markdown(bench: Bench) -> str:
         _bullets(prose.falls_below(bench)),
         "## What it cost",
         markdown(tables.costs_table(bench)),
-        prose.costs(),
+        note("costs"),
         prose.networks(bench),
         markdown(tables.networks_table(bench)),
     ]

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from fscil.metrics.names import HEADLINE
 from fscil.pages.kit.prose import capitalised, counted, listed, number, ordinal, percent, plural, signed
+from fscil.pages.kit.templates import note
 from fscil.results.bench import Bench
 from fscil.results.comparison import MethodRow
 from fscil.results.significance import LEVEL, rank_agreement
@@ -49,10 +50,7 @@ def headline(bench: Bench) -> str:
     gacc = percent(first.mean(HEADLINE))
     if len(found.contest) == 1:
         return f"{first.title} reaches a gAcc of {gacc} on {bench.dataset}, {_against_baseline(bench, first)}"
-    if first in found.above:
-        said = f"{first.title} balances old and new classes best on {bench.dataset} (gAcc {gacc})"
-    else:
-        said = f"{first.title} has the highest mean gAcc on {bench.dataset} ({gacc})"
+    said = f"{first.title} has the highest mean gAcc on {bench.dataset} ({gacc})"
     if not bench.comparison.repeated:
         return f"{said}; one draw cannot tell which differences are more than chance"
     verb = "is" if len(found.above) < 2 else "are"
@@ -157,22 +155,7 @@ def which_test(bench: Bench) -> str:
     draws = max(row.draws for row in bench.comparison.rows)
     if draws == 1:
         return "Both methods learned the same shots, but one draw cannot tell whether a difference is more than chance."
-    said = (
-        "Differences are paired: both methods learned the same shots. The bar is the 95 % interval of Student's t "
-        "for the mean difference, and p its two-sided value; p (Holm) is corrected for comparing every method with "
-        f"the same baseline, one family per score, and a difference is called clear when it is below {LEVEL:g}. "
-    )
-    if 2 / 2**draws > LEVEL:
-        said += f"A permutation test of {draws} draws could not give a p below {2 / 2**draws:g}, so it is not used. "
-    return f"{said}The networks were trained once each, so luck in base training is not in these intervals."
-
-
-def costs() -> str:
-    return (
-        "All sessions: learning those of one draw, with their tests, without feature extraction. What is kept beside "
-        "the network is what the method needs after the last session: class means, covariances, small networks. Memory "
-        "is the peak while learning; on a CPU that of the whole process."
-    )
+    return note("paired", level=LEVEL, draws=draws, smallest=2 / 2**draws)
 
 
 def networks(bench: Bench) -> str:

@@ -2,7 +2,7 @@
 
 from fscil.metrics.names import HEADLINE, METRICS, label
 from fscil.pages.kit.prose import amount, number, probability, signed
-from fscil.pages.kit.table import Cell, Change, Column, Row, Table, spread_cell, table
+from fscil.pages.kit.table import CellChange, Column, Table, TableCell, TableRow, spread_cell, table
 from fscil.results.bench import SCORES, Bench
 from fscil.results.comparison import MethodRow
 from fscil.results.significance import Difference
@@ -20,8 +20,14 @@ def scores_table(bench: Bench) -> Table:
         entry, gap = bench.entry(row.method), row.differences.get(HEADLINE)
         score, *scores = (_score(bench, row, key) for key in keys)
         year, recipe = (str(entry.year or "–"), entry.recipe) if entry else ("–", "")
-        cells = (Cell(row.title), Cell(year), score, Cell("", change=_change(gap)) if gap else Cell(""), *scores)
-        rows.append(Row(cells, note=recipe))
+        cells = (
+            TableCell(row.title),
+            TableCell(year),
+            score,
+            TableCell("", change=_change(gap)) if gap else TableCell(""),
+            *scores,
+        )
+        rows.append(TableRow(cells, note=recipe))
     header: list[str | Column] = [Column("Method", "best gAcc first"), "Year", labels[0], "to class means", *labels[1:]]
     return table("Comparison of the methods", header, rows, style="comparison stacked")
 
@@ -33,7 +39,7 @@ def best(bench: Bench, key: str) -> frozenset[str]:
 
 def costs_table(bench: Bench) -> Table:
     keys = ("seconds_sessions", "seconds_base", "network_parameters", "kept_numbers", "peak_memory_mb")
-    rows = [[Cell(row.title), *(cost_cell(bench, row, key) for key in keys)] for row in bench.comparison.ranking()]
+    rows = [[TableCell(row.title), *(cost_cell(bench, row, key) for key in keys)] for row in bench.comparison.ranking()]
     return table("What each method cost", ("Method", *(METRICS[key].titled for key in keys)), rows)
 
 
@@ -41,7 +47,7 @@ def short_table(bench: Bench) -> Table:
     """For a terminal."""
     scores, costs = [key for key in SCORES if key != "gacc_exact"], ("seconds_sessions", "seconds_base")
     rows = [
-        [Cell(row.title), *(spread_cell(row.cells[k]) for k in scores), *(cost_cell(bench, row, k) for k in costs)]
+        [TableCell(row.title), *(spread_cell(row.cells[k]) for k in scores), *(cost_cell(bench, row, k) for k in costs)]
         for row in bench.comparison.ranking()
     ]
     return table("Methods", ("Method", *(METRICS[key].titled for key in (*scores, *costs))), rows)
@@ -74,32 +80,32 @@ def networks_table(bench: Bench) -> Table:
     return table("The base trainings", header, rows)
 
 
-def cost_cell(bench: Bench, row: MethodRow, key: str) -> Cell:
+def cost_cell(bench: Bench, row: MethodRow, key: str) -> TableCell:
     """Learning varies with the draws; the rest is the network's, the method's or the highest peak."""
     if key == "seconds_sessions":
         return spread_cell(row.cells[key])
     if key == "seconds_base":
-        return Cell(number(bench.network(row.method).seconds, 0))
+        return TableCell(number(bench.network(row.method).seconds, 0))
     if key == "peak_memory_mb":
-        return Cell(number(max(result.peak_memory_mb or 0.0 for result in row.results), 0))
+        return TableCell(number(max(result.peak_memory_mb or 0.0 for result in row.results), 0))
     entry = bench.entry(row.method)
     kept = entry.kept if entry else 0
-    return Cell(amount(kept if key == "kept_numbers" else bench.network(row.method).parameters))
+    return TableCell(amount(kept if key == "kept_numbers" else bench.network(row.method).parameters))
 
 
-def _score(bench: Bench, row: MethodRow, key: str) -> Cell:
+def _score(bench: Bench, row: MethodRow, key: str) -> TableCell:
     control = key == _CONTROL  # in which nobody is best
     value = bench.class_means(row.method) if control else row.cells[key]
     is_best = not control and row.method in best(bench, key)
     return spread_cell(value, best=is_best, metric=key, method=row.method)
 
 
-def _change(gap: Difference) -> Change:
+def _change(gap: Difference) -> CellChange:
     if not gap.clear:
-        return Change(signed(gap.mean))
+        return CellChange(signed(gap.mean))
     if gap.mean > 0:
-        return Change(signed(gap.mean), "good", "▲", "better")
-    return Change(signed(gap.mean), "bad", "▼", "worse")
+        return CellChange(signed(gap.mean), "good", "▲", "better")
+    return CellChange(signed(gap.mean), "bad", "▼", "worse")
 
 
 def _judgement(gap: Difference) -> tuple[str, str, str, str]:

@@ -15,7 +15,7 @@ Rank = Literal["", "best", "second"]
 
 
 @dataclass(frozen=True)
-class Change:
+class CellChange:
     """A difference printed below a value: better, worse, or neither."""
 
     text: str
@@ -25,13 +25,13 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """What one cell shows, as printed."""
 
     text: str
     std: str = ""  # after ±, quieter
     rank: Rank = ""
-    change: Change | None = None
+    change: CellChange | None = None
     data: Mapping[str, str] = field(default_factory=dict)  # data-KEY attributes: how scripts find a number in a page
 
     @property
@@ -53,10 +53,10 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Row:
+class TableRow:
     """The first cell names the row."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[TableCell, ...]
     note: str = ""  # below the name, smaller
     group: str = ""  # rows of one group stand together under its title
 
@@ -69,7 +69,7 @@ class Row:
 class Table:
     title: str  # the caption, and what a screen reader says
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     notes: tuple[str, ...] = ()
     label: str = ""  # LaTeX
     style: str = ""  # CSS class
@@ -79,33 +79,34 @@ class Table:
         return [column.label for column in self.columns]
 
     @property
-    def groups(self) -> list[tuple[str, list[Row]]]:
+    def groups(self) -> list[tuple[str, list[TableRow]]]:
         return [(title, list(rows)) for title, rows in groupby(self.rows, key=lambda row: row.group)]
 
 
 def table(
-    title: str, header: Sequence[str | Column], rows: Iterable[Sequence[str | Cell] | Row], *, style: str = ""
+    title: str, header: Sequence[str | Column], rows: Iterable[Sequence[str | TableCell] | TableRow], *, style: str = ""
 ) -> Table:
     """From plain texts, and cells where more than text is needed."""
     columns = tuple(head if isinstance(head, Column) else Column(head) for head in header)
     made = (
-        row if isinstance(row, Row) else Row(tuple(c if isinstance(c, Cell) else cell(c) for c in row)) for row in rows
+        row if isinstance(row, TableRow) else TableRow(tuple(c if isinstance(c, TableCell) else cell(c) for c in row))
+        for row in rows
     )
     return Table(title, columns, tuple(made), style=style)
 
 
-def cell(text: str) -> Cell:
+def cell(text: str) -> TableCell:
     """Of a text that may hold a ±."""
     mean, _, std = text.partition(" ± ")
-    return Cell(mean, std)
+    return TableCell(mean, std)
 
 
-def spread_cell(value: Spread | None, digits: int = 2, *, best: bool = False, **data: str) -> Cell:
+def spread_cell(value: Spread | None, digits: int = 2, *, best: bool = False, **data: str) -> TableCell:
     """Mean and standard deviation; a dash where there is nothing."""
     if value is None:
-        return Cell("–", data=data)
+        return TableCell("–", data=data)
     std = "" if value.std is None else number(value.std, digits)
-    return Cell(number(value.mean, digits), std, "best" if best else "", data=data)
+    return TableCell(number(value.mean, digits), std, "best" if best else "", data=data)
 
 
 def markdown(made: Table) -> str:
@@ -123,7 +124,7 @@ def markdown(made: Table) -> str:
     return "\n".join([line(cells[0]), f"| {' | '.join(rule)} |", *map(line, cells[1:])])
 
 
-def _emphasis(c: Cell) -> str:
+def _emphasis(c: TableCell) -> str:
     return {"best": f"**{c.plain}**", "second": f"<u>{c.plain}</u>"}.get(c.rank, c.plain)
 
 
@@ -198,7 +199,7 @@ def escape_latex(plain: str) -> str:
     return escaped
 
 
-def _latex_row(row: Row) -> str:
+def _latex_row(row: TableRow) -> str:
     forms = {"best": r"\textbf{%s}", "second": r"\underline{%s}"}
     return f"{' & '.join(forms.get(c.rank, '%s') % escape_latex(c.plain) for c in row.cells)} \\\\"
 

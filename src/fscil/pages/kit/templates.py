@@ -1,5 +1,7 @@
 """Jinja templates: in HTML whatever is not markup already is escaped, so no name can break out of its place."""
 
+import re
+from collections.abc import Collection
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -7,10 +9,12 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from fscil.metrics.names import label
 from fscil.pages.kit import prose
 from fscil.pages.kit.looks import role_of
 from fscil.pages.kit.svg import swatch
 from fscil.pages.kit.table import markdown
+from fscil.results.significance import LEVEL
 
 
 @cache
@@ -27,7 +31,7 @@ def _environment() -> Environment:
         for name in ("number", "signed", "percent", "plus_minus", "plural", "counted", "listed", "capitalised")
     }
     environment.filters["markdown"] = markdown
-    environment.globals |= {"swatch": swatch, "role_of": role_of}
+    environment.globals |= {"swatch": swatch, "role_of": role_of, "label": label, "level": LEVEL}
     return environment
 
 
@@ -37,3 +41,15 @@ def render(template: str, **context: Any) -> str:
     page = _environment().get_template(template).render(style=style, **context)
     # A lone surrogate in a name is legal in JSON but not in a file.
     return page.encode("utf-8", "replace").decode("utf-8")
+
+
+def note(name: str, **context: Any) -> str:
+    """One of the explanations of notes.md.j2, as a line of text."""
+    written: str = getattr(_environment().get_template("notes.md.j2").module, name)(**context)
+    return re.sub(r"[ \n]+", " ", written).strip()  # a space that must not break stays as it is
+
+
+def glossary(only: Collection[str] | None = None) -> list[tuple[str, str]]:
+    """Terms with their meaning, in reading order; of these words only."""
+    entries = (entry.strip().partition(": ") for entry in note("glossary").split("|"))
+    return [(term, meaning) for term, _, meaning in entries if only is None or term in only]

@@ -7,7 +7,7 @@ from typing import Literal
 
 from fscil.core.errors import InputError
 from fscil.metrics.names import label
-from fscil.pages.kit.table import Cell, Column, Row, Table, csv_text, latex, markdown, spread_cell
+from fscil.pages.kit.table import Column, Table, TableCell, TableRow, csv_text, latex, markdown, spread_cell
 from fscil.paper.audit import doubtful_values
 from fscil.paper.finding import COLUMNS
 from fscil.paper.printed import PrintedRow, PrintedTable, datasets, method_title
@@ -35,7 +35,7 @@ class TableLine:
 
     key: str
     name: str
-    cells: tuple[Cell, ...]
+    cells: tuple[TableCell, ...]
     quoted: bool = False
     yours: bool = False
 
@@ -56,7 +56,10 @@ class FilledTable:
         """With † and ‡ behind names, and a common title above the sessions."""
         columns = (Column(_FIRST.get(self.printed.kind, "Method")), *map(self._column, self.printed.columns))
         rows = (
-            Row((Cell(f"{line.name}{'†' * line.quoted}{' ‡' * line.yours}"), *line.cells), group="yours" * line.yours)
+            TableRow(
+                (TableCell(f"{line.name}{'†' * line.quoted}{' ‡' * line.yours}"), *line.cells),
+                group="yours" * line.yours,
+            )
             for line in self.lines
         )
         return Table(self.title, columns, tuple(rows), self.notes, self.printed.label)
@@ -68,7 +71,7 @@ class FilledTable:
         for line in self.lines:
             flags = ("yes" if flag else "no" for flag in (line.quoted, line.yours))
             numbers = (replace(cell, text=cell.text.replace("✓", "x")) for cell in line.cells)
-            rows.append(Row((*map(Cell, (line.key, line.name, *flags)), *numbers)))
+            rows.append(TableRow((*map(TableCell, (line.key, line.name, *flags)), *numbers)))
         return Table(self.title, tuple(map(Column, columns)), tuple(rows))
 
     def document(self) -> dict[str, object]:
@@ -117,7 +120,7 @@ def _printed_line(printed: PrintedTable, row: PrintedRow) -> TableLine:
     name = method_title(row.key) if printed.kind in _RANKED else row.name
     if printed.kind == "corner":
         name = row.key.replace("f", "f_")
-    cells = tuple(Cell("✓" if cell.text == "x" else cell.text) for cell in row.cells.values())
+    cells = tuple(TableCell("✓" if cell.text == "x" else cell.text) for cell in row.cells.values())
     return TableLine(row.key, name, cells, quoted=row.quoted)
 
 
@@ -127,13 +130,13 @@ def _your_line(entry: Series, printed: PrintedTable) -> TableLine:
     cells = []
     for column in printed.columns:
         if column.isdigit():
-            cells.append(Cell(f"{next(sessions):.1f}"))
+            cells.append(TableCell(f"{next(sessions):.1f}"))
         elif column == "avg":
-            cells.append(Cell(f"{draws.mean():.2f}"))
+            cells.append(TableCell(f"{draws.mean():.2f}"))
         elif column in ("aacc", "gacc"):
             cells.append(spread_cell(entry.aacc if column == "aacc" else entry.gacc))
         else:
-            cells.append(Cell("-" if column == "params" else ""))
+            cells.append(TableCell("-" if column == "params" else ""))
     elsewhere = "" if dataset_key(entry.dataset) == printed.dataset else f" on {entry.dataset}"
     return TableLine(entry.key, f"{entry.title}{elsewhere}", tuple(cells), yours=True)
 
@@ -147,7 +150,7 @@ def _ranked(lines: list[TableLine], columns: Sequence[str]) -> list[TableLine]:
         if column in (last, *COLUMNS)
     }
 
-    def ranked(j: int, cell: Cell) -> Cell:
+    def ranked(j: int, cell: TableCell) -> TableCell:
         if not _is_number(cell) or float(cell.text) not in order.get(j, ()):
             return cell
         return replace(cell, rank="best" if float(cell.text) == order[j][0] else "second")
@@ -155,7 +158,7 @@ def _ranked(lines: list[TableLine], columns: Sequence[str]) -> list[TableLine]:
     return [replace(line, cells=tuple(ranked(j, cell) for j, cell in enumerate(line.cells))) for line in lines]
 
 
-def _is_number(cell: Cell) -> bool:
+def _is_number(cell: TableCell) -> bool:
     return cell.text.replace(".", "", 1).isdigit()
 
 

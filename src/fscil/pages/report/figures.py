@@ -1,7 +1,5 @@
 """Figures of the report: gAcc over alpha, accuracy per session, the accuracy matrix, layers, maps of the features."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from math import ceil, floor
 

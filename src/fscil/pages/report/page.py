@@ -1,7 +1,5 @@
 """The report: one HTML file that needs nothing else, in light and dark, on a desk and on a phone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,10 +7,9 @@ from typing import Any
 from fscil.core.palette import Style, styles
 from fscil.core.storage import write_text
 from fscil.metrics.names import HEADLINE, label
-from fscil.pages.glossary import glossary
 from fscil.pages.kit.drawings import layer_legend
 from fscil.pages.kit.prose import machine, number, percent
-from fscil.pages.kit.templates import render
+from fscil.pages.kit.templates import glossary, render
 from fscil.pages.report import figures, prose, tables
 from fscil.results.analysis import Analysis, parse_analysis
 from fscil.results.comparison import Comparison, MethodRow, compare_methods

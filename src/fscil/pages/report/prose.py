@@ -1,7 +1,5 @@
 """What came out, in sentences, for a reader who has never heard of gAcc."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from fscil.metrics.names import HEADLINE

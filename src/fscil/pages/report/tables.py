@@ -1,7 +1,5 @@
 """The tables of the report: the comparison, sessions, layers, cost, runs and settings."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +8,7 @@ import numpy as np
 
 from fscil.metrics.names import HEADLINE, METRICS, label
 from fscil.pages.kit.prose import number, plural, session_name, signed
-from fscil.pages.kit.table import Cell, Change, Column, Row, Table, spread_cell, table
+from fscil.pages.kit.table import CellChange, Column, Table, TableCell, TableRow, spread_cell, table
 from fscil.results.analysis import LayerScore
 from fscil.results.comparison import Comparison, MethodRow
 from fscil.results.grouping import flat
@@ -27,7 +25,7 @@ _TERMINAL = ("base_first", "base_last", "novel_last", "lacc", HEADLINE, "gacc_ex
 _TERMINAL_SHORT = ("base_last", "novel_last", HEADLINE, "aacc")
 _RUN = ("base_first", "base_last", "novel_last", "lacc", HEADLINE, "gacc_exact", "aacc")
 _LAYER = ("base", "novel", "aacc", HEADLINE)
-Cells = list[str | Cell]
+Cells = list[str | TableCell]
 SESSION_SCORES = ("gacc_grid_per_session", "aacc_per_session")
 
 
@@ -40,8 +38,8 @@ def comparison_table(found: Comparison) -> Table:
     """A row per quantity, a column per method with its difference to the baseline."""
     known = shown_quantities(found)
     rows = [
-        Row(
-            (Cell(METRICS[key].titled), *(_compared(found, row, key) for row in found.rows)),
+        TableRow(
+            (TableCell(METRICS[key].titled), *(_compared(found, row, key) for row in found.rows)),
             note=METRICS[key].meaning,
             group=group,
         )
@@ -55,20 +53,20 @@ def comparison_table(found: Comparison) -> Table:
     return table("Comparison of the methods", ["in percent", *heads], rows, style=style)
 
 
-def _compared(found: Comparison, row: MethodRow, key: str) -> Cell:
+def _compared(found: Comparison, row: MethodRow, key: str) -> TableCell:
     value = spread_cell(row.cells[key], best=row.method in found.best(key), metric=key, method=row.method)
     gap = row.differences.get(key)
     return value if gap is None else replace(value, change=_change(key, gap))
 
 
-def _change(key: str, gap: Difference) -> Change:
+def _change(key: str, gap: Difference) -> CellChange:
     if not gap.judged:
-        return Change(signed(gap.mean))
+        return CellChange(signed(gap.mean))
     size = f"{signed(gap.mean)} ± {number(gap.error)}"
     if not gap.clear:
-        return Change(size, "unclear", "≈", "within the noise")
+        return CellChange(size, "unclear", "≈", "within the noise")
     better = (gap.mean > 0) == METRICS[key].higher_is_better
-    return Change(size, "good", "▲", "better") if better else Change(size, "bad", "▼", "worse")
+    return CellChange(size, "good", "▲", "better") if better else CellChange(size, "bad", "▼", "worse")
 
 
 def terminal_table(found: Comparison, *, short: bool) -> Table:
@@ -116,7 +114,7 @@ def layers_table(layers: Sequence[LayerScore]) -> Table:
         [
             layer.label,
             layer.kind,
-            *(Cell(number(getattr(layer, key)), data={"layer": f"{key}:{index}"}) for key in _LAYER),
+            *(TableCell(number(getattr(layer, key)), data={"layer": f"{key}:{index}"}) for key in _LAYER),
         ]
         for index, layer in enumerate(layers)
     ]

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from fscil.pages.kit.prose import listed
+from fscil.paper.printed import read_data
 from fscil.results.grouping import Group, dataset_key
 
 
@@ -21,39 +23,15 @@ class PublishedSetup:
     options: Mapping[str, Any] = field(default_factory=dict)  # of YourSelf
 
 
-PAPER = {
-    "cifar100": PublishedSetup(
-        image_size=36,
-        patch_size=3,
-        embed_dim=256,
-        depth=12,
-        num_heads=8,
-        teacher="the labels that a ResNet-12 (NC-FSCIL's) gives to every mixed image are all that its ViT learns from",
-        options={
-            "layers": [8, 9, 10],
-            "centring": 0.0,
-            "residual": False,
-            "joint": False,
-            "own_relations": False,
-            "prototypes": "head",
-            "weight_cos": 0.1,
-            "weight_novel": 2.0,
-            "weight_all": 0.0,
-            "weight_cr": 0.5,
-            "weight_intra": 1.0,
-            "weight_inter": 1.0,
-            "whitened": 0.0,
-            "scale": 16.0,
-            "lr": 0.1,
-            "top_k": 2,
-        },
-    )
-}
+@cache
+def published_setups() -> dict[str, PublishedSetup]:
+    """By data set, from the paper's data."""
+    return {key: PublishedSetup(**setup) for key, setup in read_data("setups.json").items()}
 
 
 def differences(group: Group) -> list[str]:
     """One sentence each; nothing where the paper has no such data set."""
-    paper = PAPER.get(dataset_key(group.first.dataset))
+    paper = published_setups().get(dataset_key(group.first.dataset))
     if paper is None:
         return []
     config = group.first.config
