@@ -96,7 +96,7 @@ class FSCILClassifier(ClassifierMixin, BaseEstimator):
         for item in read:
             if isinstance(item, Skipped):
                 raise InputError(f"{item.file}: {item.reason}.")
-        return network.see([item.pixels for item in read if isinstance(item, Picture)])
+        return network.embed([item.pixels for item in read if isinstance(item, Picture)])
 
     def _network(self) -> Encoder:
         if getattr(self, "_loaded", ("", None))[0] != self.encoder:

@@ -194,7 +194,7 @@ class Learner:
         out = []
         for read in self._read(pictures.listed(images), keep=False):
             usable = [item.pixels for item in read if isinstance(item, Picture)]
-            answers = iter(snapshot.answers(self.encoder.see(usable), top))
+            answers = iter(snapshot.answers(self.encoder.embed(usable), top))
             for item in read:
                 if isinstance(item, Skipped):
                     out.append(Prediction(item.file, "", 0.0, [], item.reason))
@@ -208,7 +208,7 @@ class Learner:
         (item,) = pictures.read_all([image], self._reference.image_size, keep=False)
         if isinstance(item, Skipped):
             raise InputError(f"{item.file}: {item.reason}.")
-        return self.snapshot().neighbours(self.encoder.see([item.pixels])[0], count)
+        return self.snapshot().neighbours(self.encoder.embed([item.pixels])[0], count)
 
     def threshold(self) -> float:
         """Similarity (-1..1) to the nearest class below which the answer is 'unknown'."""

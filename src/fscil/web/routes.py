@@ -26,9 +26,9 @@ from fscil.web.uploads import MAX_IMAGES, Uploads, read_images, thumbnail
 
 SHOWN = 5  # images of a class that the page shows beside its name
 FAILURES: dict[int | str, dict[str, Any]] = {
-    code: {"model": schemas.Failure} for code in (400, 401, 403, 413, 421, 422)
+    code: {"model": schemas.ErrorSentence} for code in (400, 401, 403, 413, 421, 422)
 }
-NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {"model": schemas.Failure}}
+NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {"model": schemas.ErrorSentence}}
 
 
 def reading_routes(served: ServedProject) -> APIRouter:

@@ -13,7 +13,7 @@ ClassName = Annotated[str, Field(min_length=1, max_length=MAX_NAME, description=
 ImageId = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the image file, in hex.")]
 
 
-class Failure(BaseModel):
+class ErrorSentence(BaseModel):
     error: str = Field(description="One sentence: what is wrong and what to do.")
 
 

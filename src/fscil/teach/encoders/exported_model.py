@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 
 from fscil.core.errors import InputError
-from fscil.teach.learning.encoder import Encoder, Reference
+from fscil.teach.learning.encoder import BATCH, Encoder, Reference
 from fscil.teach.learning.knowledge import Space
 
 FORMAT = "1"  # of the metadata
-BATCH = 64
 
 
 def runtime() -> Any:

@@ -13,10 +13,9 @@ from fscil.backbones import Backbone
 from fscil.backbones.extract import extract
 from fscil.methods import YourSelf
 from fscil.teach.encoders.embedding import Embedding, load
-from fscil.teach.learning.encoder import Encoder, Reference
+from fscil.teach.learning.encoder import BATCH, Encoder, Reference
 from fscil.training.checkpoint import load_classifier
 
-BATCH = 64
 PLAIN = (
     "The images that this encoder was trained on are not at hand, so its features are compared as they are, "
     "without the YourSelf rectifier."

@@ -15,6 +15,8 @@ import numpy as np
 
 from fscil.teach.learning.knowledge import Space
 
+BATCH = 64  # images in one run of a network
+
 
 @dataclass(frozen=True)
 class Reference:
@@ -56,6 +58,6 @@ class Encoder(ABC):
     def vectors(self, features: np.ndarray) -> np.ndarray:
         """(n, width) float32."""
 
-    def see(self, pixels: Sequence[np.ndarray]) -> np.ndarray:
+    def embed(self, pixels: Sequence[np.ndarray]) -> np.ndarray:
         """Vectors (n, width) straight from pixels."""
         return self.vectors(self.features(pixels))

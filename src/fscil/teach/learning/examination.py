@@ -70,7 +70,7 @@ def _read(encoder: Encoder, folder: Path, names: list[str]) -> tuple[np.ndarray,
             else:
                 parts.append(item.pixels)
                 labels.append(label)
-    return encoder.see(parts), np.array(labels, dtype=np.int64), skipped
+    return encoder.embed(parts), np.array(labels, dtype=np.int64), skipped
 
 
 def _matrix(

@@ -90,7 +90,7 @@ def _compare(snapshot: Snapshot, encoder: Encoder, content: bytes, whole: Sequen
     """The largest difference of a confidence with pictures scaled beforehand, and scaled inside the model."""
     session, size = open_session(content), encoder.reference.image_size
     squares = [square(Image.fromarray(picture), size) for picture in whole]
-    expected = snapshot.probabilities(encoder.see(squares))
+    expected = snapshot.probabilities(encoder.embed(squares))
     prepared = session.run(["confidences"], {"images": np.stack(squares)})[0]
     raw = np.concatenate([session.run(["confidences"], {"images": picture[None]})[0] for picture in whole])
     return float(np.abs(prepared - expected).max()), float(np.abs(raw - expected).max())

@@ -15,17 +15,18 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
+
+import torch
+from torch import Tensor, nn
 
 from fscil.core.errors import InputError
 from fscil.teach.encoders.loading import load
 from fscil.teach.encoders.torch_encoder import TorchEncoder
 from fscil.teach.learning.encoder import Reference
 
-OPSET = 20
-SQUARES = "images_square"
-REFUSED = 2
+OPSET = 20  # that of `graph.py`
+REFUSED = 2  # exit code: standard error holds a sentence for the user
 
 
 def trace(reference: Reference, state: Path) -> bytes:
@@ -43,44 +44,16 @@ def trace(reference: Reference, state: Path) -> bytes:
         return target.read_bytes()
 
 
-def write_graph(encoder: TorchEncoder, target: Path) -> None:
-    import torch
+class Vectors(nn.Module):
+    """From squares to vectors in one go."""
 
-    backbone, embedding, blocks = encoder.backbone, encoder.embedding, encoder.reference.blocks
+    def __init__(self, encoder: TorchEncoder) -> None:
+        super().__init__()
+        self.backbone, self.embedding, self.blocks = encoder.backbone, encoder.embedding, encoder.reference.blocks
 
-    class Vectors(torch.nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.backbone, self.embedding = backbone, embedding
-
-        def forward(self, squares: torch.Tensor) -> torch.Tensor:
-            final, layers = self.backbone.forward_layers(squares, blocks)
-            return self.embedding(torch.stack([final, *[layers[block] for block in blocks]], 1))
-
-    size = encoder.reference.image_size
-    example = torch.zeros(2, size, size, 3, dtype=torch.uint8)
-    with _quiet():
-        program = torch.onnx.export(
-            Vectors().eval(),
-            (example,),
-            dynamo=True,
-            input_names=[SQUARES],
-            output_names=["vectors"],
-            dynamic_shapes={"squares": {0: torch.export.Dim("batch", min=1)}},
-            opset_version=OPSET,
-            verbose=False,
-        )
-    assert program is not None
-    target.write_bytes(program.model_proto.SerializeToString())
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """torch's exporter prints its progress and warns of its own deprecations."""
-    logging.disable(logging.WARNING)
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        yield
+    def forward(self, squares: Tensor) -> Tensor:
+        final, layers = self.backbone.forward_layers(squares, self.blocks)
+        return self.embedding(torch.stack([final, *[layers[block] for block in self.blocks]], 1))
 
 
 def main(reference: str, state: str, target: str) -> int:
@@ -90,7 +63,23 @@ def main(reference: str, state: str, target: str) -> int:
         print(error, file=sys.stderr)
         return REFUSED
     assert isinstance(encoder, TorchEncoder)
-    write_graph(encoder, Path(target))
+    size = encoder.reference.image_size
+    # The exporter prints its progress and warns of its own deprecations.
+    logging.disable(logging.WARNING)
+    warnings.simplefilter("ignore")
+    with contextlib.redirect_stdout(io.StringIO()):
+        program = torch.onnx.export(
+            Vectors(encoder).eval(),
+            (torch.zeros(2, size, size, 3, dtype=torch.uint8),),
+            dynamo=True,
+            input_names=["squares"],
+            output_names=["vectors"],
+            dynamic_shapes={"squares": {0: torch.export.Dim("batch", min=1)}},
+            opset_version=OPSET,
+            verbose=False,
+        )
+    assert program is not None
+    Path(target).write_bytes(program.model_proto.SerializeToString())
     return 0
 
 

@@ -47,14 +47,14 @@ function drawCurve(curve) {
     node.textContent = text;
     return node;
   };
-  const told = curve.map((point) => `${point.images}: ${whole(point.accuracy)}`).join(", ");
+  const spoken = curve.map((point) => `${point.images}: ${whole(point.accuracy)}`).join(", ");
   return element(
     "figure",
     { class: "curve" },
     element("figcaption", {}, "With so many examples per class"),
     shape(
       "svg",
-      { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Expected accuracy by examples per class. ${told}` },
+      { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `Expected accuracy by examples per class. ${spoken}` },
       ...[100, floor].map((value) => shape("line", { class: "rule", x1: left, x2: width - 14, y1: y(value), y2: y(value) })),
       ...[100, floor].map((value) => word(whole(value), { x: left - 7, y: y(value) + 4, "text-anchor": "end" })),
       shape("path", { class: "band", d: `${path(band)}Z` }),
