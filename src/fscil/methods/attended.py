@@ -50,14 +50,8 @@ class AttendedPrototypes(Method):
     def scores(self, view: View) -> Tensor:
         return self.attention_.scores(at_one_length(self.prototypes_), at_one_length(view.final))
 
-    def state_dict(self) -> dict[str, Any]:
-        state = super().state_dict()
-        if "attention_" in state:
-            state["attention_"] = {name: value.clone() for name, value in self.attention_.state_dict().items()}
-        return state
-
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict({name: value for name, value in state.items() if name != "attention_"})
+        super().load_state_dict(state)
         if "attention_" in state:
             empty = PrototypeAttention(self.prototypes_.shape[1], torch.Generator())
             empty.load_state_dict(state["attention_"])

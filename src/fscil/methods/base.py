@@ -60,11 +60,18 @@ class Method(Checked, ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything learned, by attribute name: tensors, numbers, and dicts and lists of them."""
-        return {name: value for name, value in vars(self).items() if name.endswith("_")}
+        return {name: _plain(value) for name, value in vars(self).items() if name.endswith("_")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         for name, value in state.items():
             setattr(self, name, value)
+
+
+def _plain(value: Any) -> Any:
+    """A module, or what is stored like one, as its tensors."""
+    if hasattr(value, "state_dict"):
+        return {name: tensor.clone() for name, tensor in value.state_dict().items()}
+    return value
 
 
 def features(session: Session) -> View:

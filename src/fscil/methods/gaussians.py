@@ -65,10 +65,10 @@ class ClassGaussians:
             [self.sample(classes, per_class, generator).unflatten(0, (len(classes), per_class)) for classes in few]
         )
 
-    def state(self) -> dict[str, Tensor]:
+    def state_dict(self) -> dict[str, Tensor]:
         return {"means": self.means, "covariances": self.covariances, "factors": self.factors}
 
-    def load(self, state: dict[str, Tensor]) -> None:
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
         self.means, self.covariances, self.factors = state["means"], state["covariances"], state["factors"]
 
     def _factor(self, covariances: Tensor) -> Tensor:

@@ -84,14 +84,8 @@ class NCFSCIL(Method):
     def scores(self, view: View) -> Tensor:
         return F.normalize(self.neck_(view.final), dim=-1) @ self.frame_[: len(self.means_)].T
 
-    def state_dict(self) -> dict[str, Any]:
-        state = super().state_dict()
-        if "neck_" in state:
-            state["neck_"] = {name: value.clone() for name, value in self.neck_.state_dict().items()}
-        return state
-
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict({name: value for name, value in state.items() if name != "neck_"})
+        super().load_state_dict(state)
         if "neck_" in state:
             self.neck_ = _fresh_neck(self.means_.shape[1], 0).to(self.means_.device)
             self.neck_.load_state_dict(state["neck_"])

@@ -170,22 +170,14 @@ class YourSelf(Method):
         stacked = self._stack(view)
         return self.rectifier_(stacked[0], stacked[1:])
 
-    def state_dict(self) -> dict[str, Any]:
-        state = super().state_dict()
-        if "rectifier_" in state:
-            state["rectifier_"] = {k: v.clone() for k, v in self.rectifier_.state_dict().items()}
-            state["gaussians_"] = self.gaussians_.state()
-        return state
-
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        plain = {k: v for k, v in state.items() if k not in ("rectifier_", "gaussians_")}
-        super().load_state_dict(plain)
+        super().load_state_dict(state)
         if "rectifier_" in state:
             device, dim = self.means_.device, self.means_.shape[-1]
             self.rectifier_ = Rectifier(len(self.chosen_), dim, self.residual, torch.Generator()).to(device)
             self.rectifier_.load_state_dict(state["rectifier_"])
             self.gaussians_ = ClassGaussians(self.top_k, self.jitter, self.base_classes_)
-            self.gaussians_.load(state["gaussians_"])
+            self.gaussians_.load_state_dict(state["gaussians_"])
 
     def _train(self, batch: Callable[[], Batch], steps: int, generator: torch.Generator) -> None:
         on_gpu = generator.device.type == "cuda"
