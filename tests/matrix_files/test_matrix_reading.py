@@ -111,7 +111,7 @@ BAD_CSV = {
     "85,3\n80,50\n78,45": "value above the diagonal (row 1, column 2)",  # not a header above a square block
     "85\n80,50\n78,45,40,12": "Row 3 has 4 values, more than the 3 rows; a matrix is square.",
     "85\n80,50": "The matrix has 2 sessions but 3 class counts were given; give one count per session, base first.",
-    "1\n1,0\n1,1,1": "Every value is 0 or 1, which may mean percent or fractions; add percent signs to tell.",
+    "1\n1,0\n1,1,1": "Every value is 0 or 1, which may mean percent or fractions; add percent signs to settle it.",
     "0.01\n0.01,0\n0.01,0,0": "No value is above 0.01, which may mean percent or fractions; add percent signs",
     "0.85\n80,50\n78,45,40": "Row 1 has no value above 1 while others have, so fractions and percent may be mixed;",
     "85%\n80%,50%\n78%,45,40%": "5 of 6 values have a percent sign and '45' has none; write all one way.",
