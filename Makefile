@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run serve test lint docs clean
+.PHONY: run serve test fast lint docs clean
 
 run: $(VENV)/.installed
 	$(BIN)/fscil run --resume
@@ -14,14 +14,18 @@ serve: $(VENV)/.installed-web
 test: $(VENV)/.installed-dev lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
 
+# The quick half: what a change most likely breaks, in under 90 seconds.
+fast: $(VENV)/.installed-dev
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not slow"
+
 lint: $(VENV)/.installed-dev
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs_maker
+	$(BIN)/ruff format --check src tests benchmarks docs_maker
 	$(BIN)/mypy
 
 # Everything under docs that is computed, from the files under results and the paper's tables.
 docs: $(VENV)/.installed-dev
-	$(BIN)/python -m fscil.pages.docs docs results
+	$(BIN)/python -m docs_maker docs results
 	$(BIN)/python conformance/generate.py
 
 $(VENV)/.installed: pyproject.toml

@@ -49,7 +49,7 @@ def test_nothing_is_overwritten_unasked(finished: Path) -> None:
 
 
 def test_another_part_joins_those_measured_before(finished: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fscil.experiments.ablate.cost._SECONDS", 0.01)
+    monkeypatch.setattr("fscil.evaluation.cost._SECONDS", 0.01)
     cells = {path: path.stat().st_mtime_ns for path in (finished / "cells").rglob("*.json")}
     document = json.loads(ablate("--out", finished, "--resume", "--only", "calibration", "--json"))
     assert len(document["steps"]) == 5

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from docs_maker.__main__ import filled, refresh
+from docs_maker.gacc_page import FIGURES
 from fscil.core.errors import InputError
-from fscil.pages.docs import filled, refresh
 from fscil.pages.paper.audit import audit_page
 from fscil.pages.paper.figures.canvas import FINGERPRINT, fingerprint
 from fscil.pages.paper.figures.registry import draw
-from fscil.pages.paper.gacc import FIGURES
 from fscil.paper.audit import audit
 
 DOCS = Path(__file__).parents[2] / "docs"

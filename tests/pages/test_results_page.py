@@ -12,10 +12,10 @@ import pytest
 from ablation_documents import document as ablation_document
 from report_documents import document
 
+from docs_maker.__main__ import generated, main
+from docs_maker.method_pages import BEGIN, END, method_pages
+from docs_maker.results_page import results_page
 from fscil.core.errors import InputError
-from fscil.pages.docs import generated, main
-from fscil.pages.results.method_pages import BEGIN, END, method_pages
-from fscil.pages.results.page import results_page
 from fscil.results.grouping import collect
 
 ROOT = Path(__file__).parents[2]

@@ -3,8 +3,6 @@
 Either DIR/train/CLASS/* and DIR/test/CLASS/*, or DIR/CLASS/*, which is then split by seed.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import zlib

@@ -4,8 +4,6 @@ The format is what the content says, and limits hold before anything is decoded.
 on white: its centre square, scaled to a network's size. Nothing here imports torch, which takes seconds.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import warnings

@@ -1,7 +1,5 @@
 """The application: guard, page, API, and errors that are one sentence."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any

@@ -3,8 +3,6 @@
 One image alone costs the encoder almost as much as ten at once, so fifty people at a time are served like a few.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Callable

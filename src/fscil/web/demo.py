@@ -1,7 +1,5 @@
 """The demo project: the ten digits in printed type, five images each, so that a drawing has something to match."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -4,8 +4,6 @@ A page in the user's own browser is the likely attacker of a server on localhost
 choose the Host of a name it does not own, forge Origin or Sec-Fetch-Site, or guess a token.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import ipaddress

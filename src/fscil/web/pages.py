@@ -1,7 +1,5 @@
 """The page's files, held in memory by name: no path of a request ever reaches the file system."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The API: routes that leave the project as it is, and routes that change it, one change at a time."""
 
-from __future__ import annotations
-
 import re
 import tempfile
 from collections.abc import Callable

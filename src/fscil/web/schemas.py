@@ -1,7 +1,5 @@
 """What the API takes and gives beside the records of `fscil.teach`, as the OpenAPI schema shows it."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field

@@ -1,7 +1,5 @@
 """The project that is served: what the routes share. Heavy work runs in threads, so that the event loop stays free."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Images that come in and thumbnails that go out."""
 
-from __future__ import annotations
-
 import io
 from typing import Annotated
 

@@ -12,8 +12,6 @@ Nothing here changes when a class is learned: what a project knows is a function
 order they came in, and to forget a class is exact. docs/teach.md has what was tried and measured.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

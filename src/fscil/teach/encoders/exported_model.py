@@ -1,7 +1,5 @@
 """An exported model as the encoder of a project: what `import_onnx` makes."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 The networks' own modules are imported where they are needed: torch takes seconds, and listing a project does without.
 """
 
-from __future__ import annotations
-
 import hashlib
 from pathlib import Path
 

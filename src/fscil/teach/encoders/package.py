@@ -1,7 +1,5 @@
 """The encoders that come with the package: a network and the statistics of its base classes, by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "checkpoints"

@@ -4,8 +4,6 @@
 `python -m fscil.teach.encoders.statistics cifar100 PATH` takes the data set's folder or archive.
 """
 
-from __future__ import annotations
-
 import sys
 from dataclasses import replace
 from pathlib import Path

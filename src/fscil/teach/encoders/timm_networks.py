@@ -2,8 +2,6 @@
 `timm:NAME@FILE.safetensors` with a weights file of one's own. Vision transformers give their middle layers too.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 from collections.abc import Sequence

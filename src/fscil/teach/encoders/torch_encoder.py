@@ -1,7 +1,5 @@
 """A network of torch and its embedding as an encoder."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path

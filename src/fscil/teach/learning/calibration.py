@@ -13,8 +13,6 @@ hand, another typeface. So the similarity of a left-out image to its own class i
 the best other class (`DISCOUNT`). This and `KNOWN` were chosen on pseudo-projects (see docs/teach.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

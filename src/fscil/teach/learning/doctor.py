@@ -3,8 +3,6 @@
 Everything is judged in feature space, so a project that keeps only features can be examined as well.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 

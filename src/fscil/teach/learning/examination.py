@@ -5,8 +5,6 @@ up to ten sessions, in the order they were taught. What a project knows does not
 accuracy after each session is that of the project without the classes that came later.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

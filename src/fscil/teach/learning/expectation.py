@@ -1,7 +1,5 @@
 """What accuracy to expect, from the project's own images alone: leave-one-out, and a curve over images per class."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """The doctor's words: what each finding says and advises, and the report for people."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a project knew at one generation, loaded from the store. Only classes that changed are loaded again."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Mapping
 

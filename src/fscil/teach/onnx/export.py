@@ -4,8 +4,6 @@ The file holds everything: preprocessing, encoder, classes, calibration, and (in
 training images, so that a project made from it can go on learning. It is checked before it is written.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

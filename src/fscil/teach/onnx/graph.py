@@ -7,8 +7,6 @@ The square and the scaling are those of `fscil.data.images`; a picture that has 
 through them untouched.
 """
 
-from __future__ import annotations
-
 from typing import Any, no_type_check
 
 import numpy as np

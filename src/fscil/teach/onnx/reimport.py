@@ -1,7 +1,5 @@
 """A project made from an exported model: it answers as the exported one did and can go on learning."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -5,8 +5,6 @@ which asks a network something at that moment fails. A project answers from many
 process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import io
 import logging

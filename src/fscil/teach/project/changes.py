@@ -1,7 +1,5 @@
 """The changes a project can go through. Each is one transaction and can be taken back by `undo`."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Files: images named on the command line or found in folders, and writing one whole."""
 
-from __future__ import annotations
-
 import glob
 import os
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """What a project accepts: sizes of files and pictures, and names of classes."""
 
-from __future__ import annotations
-
 import unicodedata
 
 from fscil.core.errors import InputError

@@ -1,7 +1,5 @@
 """Pictures as users give them: paths, bytes, PIL images or uint8 arrays (h, w, 3); `fscil.data.images` decodes them."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

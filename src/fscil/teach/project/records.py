@@ -3,8 +3,6 @@
 A field's metadata may hold a `description`, which the API's schema shows.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Literal
 

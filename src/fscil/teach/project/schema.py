@@ -1,7 +1,5 @@
 """The tables of a project. Rows that a change removes stay, marked with its number, for as long as it can be undone."""
 
-from __future__ import annotations
-
 VERSION = 1
 
 TABLES = """

@@ -1,7 +1,5 @@
 """What may be done inside one change of a project."""
 
-from __future__ import annotations
-
 import json
 import os
 import sqlite3

@@ -2,13 +2,32 @@
 
 from matplotlib.figure import Figure
 
+from fscil.core.matrix import AccuracyMatrix
 from fscil.core.palette import BLUE, GREY, VERMILLION, styles
-from fscil.metrics import gacc_at, grid_steps
+from fscil.metrics import gacc_at, gacc_exact, gacc_grid, grid_steps
 from fscil.pages.kit.looks import line_look, paint
 from fscil.pages.paper.figures.canvas import new_figure
-from fscil.pages.paper.gacc import EXAMPLE, invertible_rows, rule_part, variant_gap
 from fscil.paper.printed import datasets
-from fscil.paper.series import corner_cases
+from fscil.paper.series import Series, corner_cases, published
+
+# Small enough for pencil and paper.
+EXAMPLE = AccuracyMatrix.from_lists([[80.0], [78.0, 40.0], [75.0, 35.0, 45.0]], (20, 10, 10))
+
+
+def invertible_rows() -> list[Series]:
+    """Every published row whose accuracies follow from print."""
+    return [entry for dataset in ("mini", "cifar100") for entry in published(dataset)]
+
+
+def variant_gap(entry: Series) -> float:
+    """Exact minus grid."""
+    return gacc_exact(entry.matrices[0]) - gacc_grid(entry.matrices[0])
+
+
+def rule_part(entry: Series) -> float:
+    """The part of that gap which is due to the rule at alpha = 0."""
+    plan = datasets()[entry.dataset]
+    return float(entry.matrices[0].values[0, 0]) / (2 * plan.ratio * plan.sessions)
 
 
 def example_figure() -> Figure:

@@ -1,4 +1,4 @@
-"""The one generator of what docs/ computes: `make docs`, or python -m fscil.pages.docs [DOCS] [RESULTS].
+"""The one generator of what docs/ computes: `make docs`, or python -m docs_maker [DOCS] [RESULTS].
 
 It writes docs/results.md, the tables of docs/methods/*.md, docs/audit.md, the computed blocks of docs/gacc.md with
 their figures, and the numbers that come with the package (src/fscil/results/measured.json).
@@ -10,14 +10,14 @@ import re
 import sys
 from pathlib import Path
 
+from docs_maker.gacc_page import BLOCKS, FIGURES
+from docs_maker.method_pages import method_pages
+from docs_maker.results_page import results_page
 from fscil.core.errors import InputError
 from fscil.core.storage import write_text
 from fscil.pages.paper.audit import audit_page
 from fscil.pages.paper.figures.canvas import save_figure
 from fscil.pages.paper.figures.registry import draw
-from fscil.pages.paper.gacc import BLOCKS, FIGURES
-from fscil.pages.results.method_pages import method_pages
-from fscil.pages.results.page import results_page
 from fscil.paper.audit import audit
 from fscil.results.grouping import collect
 from fscil.results.measured import SHIPPED, measured

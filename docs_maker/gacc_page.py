@@ -6,7 +6,6 @@ from itertools import combinations
 from statistics import fmean, median
 from typing import Any
 
-from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics import (
     aacc_per_session,
     gacc_at,
@@ -19,17 +18,11 @@ from fscil.metrics import (
 )
 from fscil.metrics.names import label
 from fscil.pages.kit.table import markdown, table
+from fscil.pages.paper.figures.explaining import EXAMPLE, invertible_rows, rule_part, variant_gap
 from fscil.paper.printed import datasets
 from fscil.paper.series import Series, corner_cases, published
 
-# Small enough for pencil and paper.
-EXAMPLE = AccuracyMatrix.from_lists([[80.0], [78.0, 40.0], [75.0, 35.0, 45.0]], (20, 10, 10))
 FIGURES = ("example", "corner-cases", "pair", "variants")  # that the page shows
-
-
-def invertible_rows() -> list[Series]:
-    """Every published row whose accuracies follow from print."""
-    return [entry for dataset in ("mini", "cifar100") for entry in published(dataset)]
 
 
 def example_matrix() -> str:
@@ -167,17 +160,6 @@ def alike() -> str:
         "almost the same gAcc, though one knows no novel class and the other no base class. Look at gAcc(0), the base "
         "accuracy, or the curve."
     )
-
-
-def variant_gap(entry: Series) -> float:
-    """Exact minus grid."""
-    return gacc_exact(entry.matrices[0]) - gacc_grid(entry.matrices[0])
-
-
-def rule_part(entry: Series) -> float:
-    """The part of that gap which is due to the rule at alpha = 0."""
-    plan = datasets()[entry.dataset]
-    return float(entry.matrices[0].values[0, 0]) / (2 * plan.ratio * plan.sessions)
 
 
 def _corners() -> dict[str, Series]:

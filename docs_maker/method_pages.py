@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from docs_maker.results_page import COLUMNS
 from fscil.core.errors import InputError
 from fscil.metrics.names import label
 from fscil.pages.kit.prose import plus_minus
 from fscil.pages.kit.table import markdown, table
-from fscil.pages.results.page import COLUMNS
 from fscil.paper.printed import datasets
 from fscil.results.grouping import Group, MeasuredBenchmark, dataset_key
 

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from docs_maker.printed_rows import printed_rows_table
+from docs_maker.protocol import differences
 from fscil.metrics.names import METRICS, label
 from fscil.pages.ablation.page import parts
 from fscil.pages.kit.prose import number, plural, plus_minus
 from fscil.pages.kit.table import markdown, table
-from fscil.pages.results.printed_rows import printed_rows_table
-from fscil.pages.results.protocol import differences
 from fscil.paper.printed import BenchmarkPlan, PrintedRow, datasets, method_title, paper
 from fscil.paper.printed import table as printed_table
 from fscil.results.ablation import Ablation

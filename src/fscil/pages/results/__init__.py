@@ -1,1 +1,0 @@
-"""docs/results.md and the tables of docs/methods."""
