@@ -149,7 +149,7 @@ def test_parents_that_cannot_be_are_named(tmp_path: Path) -> None:
         ("train.lr=inf", r"train\.lr must be a finite number .* got inf"),
         ("train.ema=7", r"train\.ema must be a number from 0 to below 1; got 7"),
         ("backbone.depth=0", r"backbone\.depth must be a whole number of at least 1; got 0"),
-        ("seed=-1", "seed must be a whole number of at least 0; got -1"),
+        ("seed=-1", "seed must be a whole number from 0 to 4294967295; got -1"),
         ("devices=0", "devices must be a whole number of at least 1; got 0"),
         ("draws=0", "draws must be a whole number of at least 1; got 0"),
         ('methods=""', "methods must be a list with at least 1 entry"),
