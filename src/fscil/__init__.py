@@ -9,8 +9,6 @@ outcome = fscil.run_method(fscil.make_method("yourself"), benchmark, fscil.Featu
 print(fscil.summary(outcome.matrix)["gacc_grid"])
 """
 
-from __future__ import annotations
-
 import importlib
 from typing import Any
 

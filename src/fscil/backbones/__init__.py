@@ -1,7 +1,5 @@
 """Networks that turn images into features."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from fscil.backbones.base import Backbone, check_block

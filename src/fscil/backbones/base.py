@@ -3,8 +3,6 @@
 The normalisation travels with the weights, so a checkpoint is all that is needed to turn uint8 pixels into features.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 

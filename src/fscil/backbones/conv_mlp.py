@@ -4,8 +4,6 @@ PVT v2 (arXiv 2106.13797) and DHVT (arXiv 2210.05958) put one between the two li
 neighbours as neighbours, which a ViT trained on few images does not learn by itself.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

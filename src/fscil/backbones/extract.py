@@ -1,7 +1,5 @@
 """Features of images from a frozen network, and their length."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

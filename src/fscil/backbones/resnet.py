@@ -8,8 +8,6 @@
   stem and max-pool (`backbone.stem=imagenet`: CEC, FACT and others on miniImageNet and CUB-200).
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Literal

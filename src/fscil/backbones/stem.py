@@ -7,8 +7,6 @@ A plain ViT has to learn locality from data; with few images or few epochs a ste
   (arXiv 2106.04803) have it: the fine detail of small images is read before it is folded into tokens.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch.nn.functional as F

@@ -3,8 +3,6 @@
 Paper, section 4.1 and appendix A2.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ A recipe may name another that it `extends`; its tables are merged into the pare
 types of the fields say what they may hold (`core.options`); the resolved config is saved with every result.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

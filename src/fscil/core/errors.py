@@ -1,7 +1,5 @@
 """The one error that a user is meant to read: bad input, in a sentence that says what to do."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

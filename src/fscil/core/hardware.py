@@ -1,7 +1,5 @@
 """The machine a run is on: devices and precision through Lightning Fabric, and what is written into results."""
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

@@ -8,8 +8,6 @@ Recipes, `--set`, the options of methods and those of objectives all pass throug
 made directly, or by `replace`, is held to the same types.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import math

@@ -1,7 +1,5 @@
 """One look per method in every figure: Okabe and Ito colours; markers and dashes distinguish lines in grey."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from zlib import crc32

@@ -1,7 +1,5 @@
 """Progress a person can follow: a bar on a terminal, a line now and then elsewhere. Always on stderr."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import time

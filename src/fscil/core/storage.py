@@ -1,7 +1,5 @@
 """Files that are whole or absent: written next to their target, then renamed over it."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import json

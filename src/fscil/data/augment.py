@@ -10,8 +10,6 @@ What is drawn depends on the options alone. So the numbers can be drawn ahead an
 randomness left in it, compiled into a few kernels.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass

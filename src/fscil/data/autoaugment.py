@@ -5,8 +5,6 @@ batch and used for the images that drew it: on a GPU that is cheaper than gather
 the table and the operations, but makes one draw for the whole batch.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

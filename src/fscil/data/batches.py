@@ -1,7 +1,5 @@
 """Batches of a session that lives on the device as one uint8 tensor: no loader, no workers, no copies per step."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

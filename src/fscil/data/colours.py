@@ -1,7 +1,5 @@
 """Changes of colour that augmentations share; images are (n, 3, h, w) in 0..1, each with its own strength."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -1,7 +1,5 @@
 """Images with labels, checked once when they come in, so that nothing downstream has to."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """digits: scikit-learn's 1,797 handwritten digits of 8x8 pixels. Small enough for tests and first steps."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from fscil.core.config import DataConfig

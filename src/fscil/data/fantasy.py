@@ -4,8 +4,6 @@ A class seen upside down is a class of its own: training tells (class, transform
 scored in every transform. Transform j of class y has the label y + classes * j, as `augment.turn` counts too.
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -5,8 +5,6 @@ with the same fonts, and cached. Training and test images share neither fonts no
 test is about the shape of a character, not about a typeface.
 """
 
-from __future__ import annotations
-
 import hashlib
 import zipfile
 import zlib

@@ -1,7 +1,5 @@
 """npz: a data set in one file of numpy arrays."""
 
-from __future__ import annotations
-
 import zipfile
 import zlib
 from pathlib import Path

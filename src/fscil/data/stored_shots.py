@@ -4,8 +4,6 @@ A seeded draw depends on the order of the files, which differs between archives 
 not; with it, a class's images also come in an order of their content, and results repeat on any copy.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping, Sequence

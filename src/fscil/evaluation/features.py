@@ -1,7 +1,5 @@
 """Features cached on disk by content: the same network and pixels are never run twice."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Accuracy matrices from NumPy files: .npy with one array, .npz with one array or named ones."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from typing import Any

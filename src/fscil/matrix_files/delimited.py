@@ -4,8 +4,6 @@ The one difficulty is that headers and labels may be numbers too (pandas writes 
 shape: T rows of accuracies are T columns wide, and the first holds a single value.
 """
 
-from __future__ import annotations
-
 import csv
 
 from fscil.core.errors import InputError

@@ -9,8 +9,6 @@ Three ways of writing a row are understood:
 A log with two such triangles, or one that can be read in two ways, is refused.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

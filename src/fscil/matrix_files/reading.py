@@ -3,8 +3,6 @@
 A new format is one function from text (or bytes) to `RawTable`, entered in `FORMATS` (or `BINARY_FORMATS`).
 """
 
-from __future__ import annotations
-
 import json
 import math
 import re

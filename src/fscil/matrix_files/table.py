@@ -3,8 +3,6 @@
 The scale is settled by percent signs, else by the values themselves, and refused where neither decides.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

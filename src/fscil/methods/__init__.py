@@ -1,7 +1,5 @@
 """The methods, by name. Explicit imports fill the registry: adding a method is one file and one line here."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ Peng et al., Few-Shot Class-Incremental Learning from an Open-Set Perspective, E
 base training (`fscil.objectives.alice`); afterwards nothing is trained.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal

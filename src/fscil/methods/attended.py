@@ -4,8 +4,6 @@ The network stays as base training left it. The layer is meta-trained on feature
 session adds the means of its classes and nothing else changes.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -14,8 +14,6 @@ variance and products of these vectors are sums of products of u, w and p: matri
 of size n x C x d. Same numbers, a fraction of the time.
 """
 
-from __future__ import annotations
-
 import math
 
 import torch

@@ -1,7 +1,5 @@
 """What a method is: it learns sessions in order and scores every class seen so far."""
 
-from __future__ import annotations
-
 import dataclasses
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping

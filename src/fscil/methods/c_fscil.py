@@ -4,8 +4,6 @@ Hersche et al., Constrained Few-shot Class-incremental Learning, CVPR 2022. Memo
 which the class vectors are made anew whenever the layer has changed. Base training: the objective `c-fscil`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal

@@ -3,8 +3,6 @@
 Zhang et al., Few-Shot Incremental Learning with Continually Evolved Classifiers, CVPR 2021.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar

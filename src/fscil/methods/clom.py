@@ -4,8 +4,6 @@ Zou et al., Margin-Based Few-Shot Class-Incremental Learning with Class-Level Ov
 A network trained with `train.objective=clom` comes with its branch; for any other, it is learned on frozen features.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, ClassVar

@@ -1,7 +1,5 @@
 """Episodes for meta-training on cached features: some base classes and some of their rows, drawn without a loop."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -3,8 +3,6 @@
 Zhou et al., Forward Compatible Few-Shot Class-Incremental Learning, CVPR 2022. Base training: the objective `fact`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Features of images in fixed transforms (turned, colours shifted), for methods that see an image in all of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import torch

@@ -5,8 +5,6 @@ Goswami et al., FeCAM: Exploiting the Heterogeneity of Class Distributions in Ex
 Learning with Pre-trained Vision Transformers, CVPR workshops 2024.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

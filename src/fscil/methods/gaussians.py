@@ -5,8 +5,6 @@ the most similar base classes. Features of several layers are modelled per layer
 which keeps what the layers of one image have in common.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

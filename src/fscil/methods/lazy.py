@@ -1,7 +1,5 @@
 """Lazy: the corner case of section 3.3 as a method. What every method must beat in gAcc, and often does not in aAcc."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 

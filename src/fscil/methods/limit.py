@@ -3,8 +3,6 @@
 Zhou et al., Few-Shot Class-Incremental Learning by Sampling Multi-Phase Tasks, TPAMI 2022.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar

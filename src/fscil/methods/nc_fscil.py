@@ -5,8 +5,6 @@ The backbone is frozen; what is remembered of a class is the mean of its feature
 frame (train.head=etf) comes with both; for any other, neck and frame are made here, from the base features.
 """
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """The paper's ViT baseline (section 4.1): a frozen network and one prototype, the class mean, per class."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar
 

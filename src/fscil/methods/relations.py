@@ -4,8 +4,6 @@ Directions (features of length 1) and log-probabilities are what several losses 
 here: an update is a chain of tiny operations, and on a GPU each costs the same whatever it computes.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

@@ -4,8 +4,6 @@ Kalla and Biswas, S3C: Self-Supervised Stochastic Classifiers for Few-Shot Class
 The network is frozen; old classes are kept by one stored prototype each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal

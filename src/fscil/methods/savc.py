@@ -3,8 +3,6 @@
 Song et al., Learning with Fantasy: Semantic-Aware Virtual Contrastive Constraint for FSCIL, CVPR 2023.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, Literal

@@ -5,8 +5,6 @@ A network trained with `train.objective=sppr` comes with table, attention and co
 learned here, on the frozen features, from the same pretended tasks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, ClassVar

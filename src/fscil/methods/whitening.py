@@ -6,8 +6,6 @@ typeface vary in new classes much as they do in old ones (linear discriminant an
 lent to all).
 """
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

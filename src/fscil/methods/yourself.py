@@ -5,8 +5,6 @@ The whole method works on cached features: one FR module per selected layer is t
 the base session, then, session by session, on features drawn from class Gaussians and on the session's shots.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

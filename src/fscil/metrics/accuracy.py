@@ -3,8 +3,6 @@
 Sessions are counted from 0 here: session 0 is the base session, which the paper calls task 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import fmean
 

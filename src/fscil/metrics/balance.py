@@ -13,8 +13,6 @@ Two summaries of the curve are in use, about half a point apart; never compare o
   base session counts 0 at alpha = 0. Unlike the published computation we do not round accuracies to 0.1 first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Literal

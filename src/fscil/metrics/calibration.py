@@ -4,8 +4,6 @@ The confidence of a prediction is the probability of the class it names. It is c
 with confidence c, the share c is right.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

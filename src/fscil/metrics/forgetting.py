@@ -11,8 +11,6 @@ learned in session i and measured again in the last session n:
 A task learned with 0 % accuracy has no KR and no RPD (division by zero): None, and left out of the mean.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from fscil.core.matrix import AccuracyMatrix

@@ -1,7 +1,5 @@
 """Every quantity that tables and figures print: its label, what it means, its unit and which way is better. Once."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 HEADLINE = "gacc_grid"  # the variant that published tables use

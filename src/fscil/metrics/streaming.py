@@ -1,7 +1,5 @@
 """The accuracy matrix filled batch by batch: a torchmetrics Metric that holds counts, so it sums over processes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any

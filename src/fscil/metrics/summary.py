@@ -1,7 +1,5 @@
 """The metrics document: every metric of one accuracy matrix under fixed keys."""
 
-from __future__ import annotations
-
 from typing import TypedDict
 
 from fscil.core.matrix import AccuracyMatrix

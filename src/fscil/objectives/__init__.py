@@ -1,7 +1,5 @@
 """What base training minimises. Explicit imports fill the registry: a new objective is one file and one line here."""
 
-from __future__ import annotations
-
 from fscil.core.config import TrainConfig, build
 from fscil.core.errors import InputError, nearest
 from fscil.objectives.alice import ALICEObjective

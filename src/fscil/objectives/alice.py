@@ -5,8 +5,6 @@ tell apart, by a margin, features spread over the space and leave room between c
 on a projection that is thrown away afterwards; the features before it are what the method takes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What an objective of base training is: the loss that a paper changes, with the parameters that it adds."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar

@@ -4,8 +4,6 @@ First plain cross-entropy; then episodes inside every batch: one half of it make
 compared with them by a sharpened attention.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

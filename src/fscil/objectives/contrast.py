@@ -1,7 +1,5 @@
 """Supervised contrast against a queue of past keys (SAVC's, after MoCo): same label attracts, all others repel."""
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn

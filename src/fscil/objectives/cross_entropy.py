@@ -1,7 +1,5 @@
 """Cross-entropy with label smoothing for images that may be mixed from two classes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import torch.nn.functional as F

@@ -5,8 +5,6 @@
 - zscore: KL of logits standardised per sample (arXiv 2403.01427), which frees the student from the teacher's scale.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Literal
 

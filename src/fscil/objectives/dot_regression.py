@@ -3,8 +3,6 @@
 The vectors of the other classes need no term: the frame is fixed, so being on one vertex is being far from the rest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

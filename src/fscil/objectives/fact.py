@@ -4,8 +4,6 @@ In addition to cross-entropy: the second-best label of an image is a virtual cla
 half-way through the network belongs to a virtual class first and to its nearest base class second.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

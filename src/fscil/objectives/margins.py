@@ -4,8 +4,6 @@ A positive margin makes the task harder (rivals look closer than they are), a ne
 a shift of all logits, so a uniform margin on the rivals is CosFace's margin, taken off the cosine of the true class.
 """
 
-from __future__ import annotations
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor

@@ -1,7 +1,5 @@
 """A copy of a network that follows it slowly, as the key encoder of MoCo (He et al., CVPR 2020) does."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -4,8 +4,6 @@ Every class is multiplied by fixed transforms of its images ("fantasies"): the n
 apart, and features of its crops must be near the keys that a momentum copy of it gives for the same pair.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal

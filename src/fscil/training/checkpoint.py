@@ -4,8 +4,6 @@
 killed training continues from: weights, optimizer, average, step. No pickle anywhere.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Exponential moving average of the weights: the network that is kept."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor, nn
 

@@ -4,8 +4,6 @@ A training step here is a thousand small kernels (or, for the rectifier, a hundr
 keeps the GPU waiting.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch

@@ -4,8 +4,6 @@ Because batch, augmentation and drop-path randomness are functions of the step, 
 moment continues from its last state to the same weights as one that never stopped.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import time
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The loss of base training as one module of network and objective: what is compiled, wrapped for DDP and averaged."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from torch import Tensor, nn

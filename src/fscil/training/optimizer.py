@@ -1,7 +1,5 @@
 """The optimizer of base training, and its learning rate by step."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
