@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from fscil.objectives.contrast import LabelledQueue, contrast
+from fscil.objectives.moco import LabelledQueue, contrast
 
 
 def unit(*shape: int, seed: int = 0) -> torch.Tensor:

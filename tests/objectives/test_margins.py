@@ -9,7 +9,12 @@ import torch
 import torch.nn.functional as F
 
 from fscil.data.augment import Mixed
-from fscil.objectives.margins import margin_cross_entropy, related_margins, uniform_margins, with_margins
+from fscil.objectives.margins import margin_cross_entropy, related_margins, with_margins
+
+
+def uniform_margins(classes: int, margin: float) -> torch.Tensor:
+    """`margin` everywhere but on the diagonal."""
+    return margin * (1 - torch.eye(classes))
 
 
 def sample(classes: int = 5, count: int = 7) -> tuple[torch.Tensor, Mixed]:

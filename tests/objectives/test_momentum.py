@@ -7,7 +7,7 @@ import copy
 import torch
 from torch import nn
 
-from fscil.objectives.momentum import MomentumCopy
+from fscil.objectives.moco import MomentumCopy
 
 
 def network() -> nn.Module:

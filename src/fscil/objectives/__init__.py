@@ -6,7 +6,7 @@ from fscil.objectives.alice import ALICEObjective
 from fscil.objectives.base import Objective, ObjectiveOptions, Setting
 from fscil.objectives.c_fscil import CFSCILObjective
 from fscil.objectives.clom import CLOMObjective
-from fscil.objectives.cross_entropy import CrossEntropy, mixed_cross_entropy
+from fscil.objectives.cross_entropy import CrossEntropy
 from fscil.objectives.distill import distillation
 from fscil.objectives.dot_regression import DotRegression, dot_regression
 from fscil.objectives.fact import FACTObjective
@@ -37,9 +37,3 @@ def objective_options(train: TrainConfig) -> ObjectiveOptions:
 def build_objective(train: TrainConfig, setting: Setting) -> Objective:
     options = objective_options(train)  # which also refuses an unknown name
     return OBJECTIVES[train.objective](options, setting)
-
-
-__all__ = [
-    "OBJECTIVES", "Objective", "ObjectiveOptions", "Setting", "build_objective", "distillation", "dot_regression",
-    "mixed_cross_entropy", "objective_options",
-]  # fmt: skip

@@ -19,15 +19,6 @@ from fscil.objectives.base import Objective, ObjectiveOptions, Setting
 from fscil.objectives.cross_entropy import mixed_cross_entropy
 
 
-@dataclass(frozen=True)
-class ALICEOptions(ObjectiveOptions):
-    scale: Positive = 30.0  # s: factor of the cosines
-    margin: float = 0.4  # m: taken off the cosine of the true class
-    fused: Amount = 4.0  # fused images per real one; a step costs 2 * (1 + fused) forward passes; 0: no fused classes
-    alpha: Positive = 20.0  # Beta(alpha, alpha) gives the share of the first image in a fused one
-    width: Count = 2048  # of the projection
-
-
 def angular_penalty(cosines: Tensor, labels: Tensor, scale: float, margin: float) -> Tensor:
     """(n,) cross-entropies of scale * cosine, with the margin taken off the cosine of the label (CosFace).
 
@@ -50,7 +41,14 @@ def fused_share(first: Tensor, second: Tensor, alpha: float) -> Tensor:
 
 
 class ALICEObjective(Objective):
-    Options = ALICEOptions
+    @dataclass(frozen=True)
+    class Options(ObjectiveOptions):
+        scale: Positive = 30.0  # s: factor of the cosines
+        margin: float = 0.4  # m: taken off the cosine of the true class
+        fused: Amount = 4.0  # fused images per real one, 0: none; a step costs 2 * (1 + fused) forward passes
+        alpha: Positive = 20.0  # Beta(alpha, alpha) gives the share of the first image in a fused one
+        width: Count = 2048  # of the projection
+
     views = 2
 
     def __init__(self, options: Any, setting: Setting) -> None:

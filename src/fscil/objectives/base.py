@@ -1,13 +1,17 @@
 """What an objective of base training is: the loss that a paper changes, with the parameters that it adds."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fscil.core.options import Checked
 from fscil.data.augment import Mixed
+
+M = TypeVar("M", bound=nn.Module)
 
 
 @dataclass(frozen=True)
@@ -48,3 +52,16 @@ class Objective(nn.Module):
 
     def after_step(self, classifier: nn.Module) -> None:
         """Called after every update, without gradients: for a momentum copy of the network, say."""
+
+
+def restored(make: Callable[[], M], state: Mapping[str, Tensor]) -> M:
+    """A trained module from its tensors, as a fixed function: without dropout and without gradients."""
+    with torch.device("meta"):  # no random first weights, which would take numbers from others
+        module = make()
+    module.load_state_dict(dict(state), assign=True)
+    return module.eval().requires_grad_(False)
+
+
+def cosine_logits(features: Tensor, rows: Tensor, scale: float) -> Tensor:
+    with torch.autocast(features.device.type, enabled=False):
+        return scale * F.linear(F.normalize(features.float(), dim=-1), F.normalize(rows.float(), dim=-1))

@@ -21,14 +21,6 @@ from fscil.objectives.cross_entropy import mixed_cross_entropy
 SHARPNESS = 10.0
 
 
-@dataclass(frozen=True)
-class CFSCILOptions(ObjectiveOptions):
-    width: Count = 512  # of the vectors that stand for classes
-    start: BelowOne = 0.5  # share of the training that is cross-entropy alone
-    keep: Amount = 1.0  # weight of cross-entropy after that (official: 0)
-    weight: Positive = 1.0  # of the episodes' loss
-
-
 def softabs(cosines: Tensor) -> Tensor:
     """Near 0 for unrelated vectors, near 1 for equal and for opposite ones."""
     return torch.sigmoid(SHARPNESS * (cosines - 0.5)) + torch.sigmoid(SHARPNESS * (-cosines - 0.5))
@@ -54,7 +46,12 @@ def episode_losses(embedded: Tensor, prototypes: Tensor, targets: Tensor, presen
 class CFSCILObjective(Objective):
     """Trains `fc`, the map from features to class vectors, which the method uses too."""
 
-    Options = CFSCILOptions
+    @dataclass(frozen=True)
+    class Options(ObjectiveOptions):
+        width: Count = 512  # of the vectors that stand for classes
+        start: BelowOne = 0.5  # share of the training that is cross-entropy alone
+        keep: Amount = 1.0  # weight of cross-entropy after that (official: 0)
+        weight: Positive = 1.0  # of the episodes' loss
 
     def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__(options, setting)

@@ -4,20 +4,17 @@ A negative margin keeps the features from over-fitting the base classes, so that
 branch learn what is particular to the base classes. Both grow with how alike two classes are (`margins`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fscil.backbones import CosineHead
 from fscil.core.options import Amount, Count
 from fscil.data.augment import Mixed
-from fscil.objectives.base import Objective, ObjectiveOptions, Setting
+from fscil.objectives.base import Objective, ObjectiveOptions, Setting, restored
 from fscil.objectives.margins import margin_cross_entropy, related_margins
 
 
@@ -33,27 +30,19 @@ class ExtraBranch(nn.Module):
         return F.leaky_relu(self.norm(self.linear(features)), 0.1)
 
     @classmethod
-    def of(cls, state: Mapping[str, Tensor]) -> ExtraBranch:
-        """A trained branch from its tensors, as a fixed function."""
-        width, dim = state["linear.weight"].shape
-        with torch.device("meta"):  # no random first weights, which would take numbers from others
-            branch = cls(dim, width)
-        branch.load_state_dict(dict(state), assign=True)
-        return branch.eval().requires_grad_(False)
-
-
-@dataclass(frozen=True)
-class CLOMOptions(ObjectiveOptions):
-    width: Count = 256  # of the extra branch
-    weight: Amount = 1.0  # of the extra branch's loss
-    average: float = -0.2  # margin of the features for a pair of average similarity
-    alike: float = -0.5  # and for a pair of equal classes
-    extra_average: float = 0.1  # the same two of the extra branch
-    extra_alike: float = 0.2
+    def of(cls, state: Mapping[str, Tensor]) -> Self:
+        return restored(lambda: cls(*reversed(state["linear.weight"].shape)), state)
 
 
 class CLOMObjective(Objective):
-    Options = CLOMOptions
+    @dataclass(frozen=True)
+    class Options(ObjectiveOptions):
+        width: Count = 256  # of the extra branch
+        weight: Amount = 1.0  # of the extra branch's loss
+        average: float = -0.2  # margin of the features for a pair of average similarity
+        alike: float = -0.5  # and for a pair of equal classes
+        extra_average: float = 0.1  # the same two of the extra branch
+        extra_alike: float = 0.2
 
     def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__(options, setting)

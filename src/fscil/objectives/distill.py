@@ -17,21 +17,17 @@ def distillation(
     student: Tensor, teachers: Sequence[Tensor], kind: Literal["hard", "soft", "zscore"], temperature: float = 1.0
 ) -> Tensor:
     """The loss between logits (n, classes) of a student and of its teachers, taken together as their mean."""
+    logits = torch.stack(list(teachers))  # (teachers, n, classes)
     if kind == "hard":
-        return F.cross_entropy(student, _mean([t.softmax(1) for t in teachers]).argmax(1))
+        return F.cross_entropy(student, logits.softmax(-1).mean(0).argmax(1))
     if kind == "zscore":
         student = _standardise(student)
-        target = F.log_softmax(_mean([_standardise(t) for t in teachers]) / temperature, dim=1)
+        target = F.log_softmax(_standardise(logits).mean(0) / temperature, dim=1)
     else:
-        target = _mean([F.softmax(t / temperature, dim=1) for t in teachers]).clamp(min=1e-12).log()
-    return F.kl_div(F.log_softmax(student / temperature, dim=1), target, log_target=True, reduction="batchmean") * (
-        temperature**2
-    )
-
-
-def _mean(values: Sequence[Tensor]) -> Tensor:
-    return values[0] if len(values) == 1 else torch.stack(list(values)).mean(0)
+        target = F.softmax(logits / temperature, dim=-1).mean(0).clamp(min=1e-12).log()
+    learned = F.log_softmax(student / temperature, dim=1)
+    return temperature**2 * F.kl_div(learned, target, log_target=True, reduction="batchmean")
 
 
 def _standardise(logits: Tensor) -> Tensor:
-    return (logits - logits.mean(1, keepdim=True)) / (logits.std(1, keepdim=True) + 1e-7)
+    return (logits - logits.mean(-1, keepdim=True)) / (logits.std(-1, keepdim=True) + 1e-7)

@@ -14,11 +14,6 @@ from fscil.objectives.base import Objective, ObjectiveOptions
 WEIGHT = 10.0
 
 
-@dataclass(frozen=True)
-class DotRegressionOptions(ObjectiveOptions):
-    first_twice: bool = False  # the first label of a mixed image counts once more, as in the authors' code
-
-
 def dot_regression(cosines: Tensor, batch: Mixed, first_twice: bool = False) -> Tensor:
     """Mean of WEIGHT / 2 * (cos - 1)^2 to the class vector, by the shares of a mixed image. `cosines` (n, classes)."""
     one = cosines.gather(1, batch.labels[:, None])[:, 0] - 1
@@ -28,7 +23,9 @@ def dot_regression(cosines: Tensor, batch: Mixed, first_twice: bool = False) -> 
 
 
 class DotRegression(Objective):
-    Options = DotRegressionOptions
+    @dataclass(frozen=True)
+    class Options(ObjectiveOptions):
+        first_twice: bool = False  # the first label of a mixed image counts once more, as in the authors' code
 
     def forward(self, classifier: nn.Module, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
         logits = classifier(views[0].images)

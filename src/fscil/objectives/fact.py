@@ -17,22 +17,10 @@ from fscil.backbones import Backbone, CosineHead
 from fscil.core.errors import InputError
 from fscil.core.options import Amount, Bounds, Count, Positive, Share, Whole
 from fscil.data.augment import Mixed, symmetric_beta
-from fscil.objectives.base import Objective, ObjectiveOptions, Setting
+from fscil.objectives.base import Objective, ObjectiveOptions, Setting, cosine_logits
 from fscil.objectives.cross_entropy import mixed_cross_entropy
 
 _NEVER = -1e9  # the logit of a label that is ruled out
-
-
-@dataclass(frozen=True)
-class FACTOptions(ObjectiveOptions):
-    virtual: Count = 40  # prototypes kept for classes to come
-    balance: Amount = 0.01  # weight of the three losses added to cross-entropy; 0: cross-entropy alone
-    alpha: Positive = 0.5  # Beta(alpha, alpha) gives the share of the first image in a mixture
-    attached: Whole = 3  # base classes that each virtual class may be second best for; 0: all, as in the paper
-    start: Share = 0.0  # share of the training after which the three losses come in
-    mix_after: Annotated[
-        int, Bounds(low=-1)
-    ] = -1  # stage of the network after which images are mixed; 0: before the first, -1: the middle one
 
 
 def mixture_losses(logits: Tensor, classes: int) -> Tensor:
@@ -59,7 +47,16 @@ def second_best_loss(logits: Tensor, batch: Mixed, classes: int, attached: Tenso
 class FACTObjective(Objective):
     """`virtual` is trained, and the method uses it too; `anchors`, where it started, stay as they are."""
 
-    Options = FACTOptions
+    @dataclass(frozen=True)
+    class Options(ObjectiveOptions):
+        virtual: Count = 40  # prototypes kept for classes to come
+        balance: Amount = 0.01  # weight of the three losses added to cross-entropy; 0: cross-entropy alone
+        alpha: Positive = 0.5  # Beta(alpha, alpha) gives the share of the first image in a mixture
+        attached: Whole = 3  # base classes that each virtual class may be second best for; 0: all, as in the paper
+        start: Share = 0.0  # share of the training after which the three losses come in
+        # Stage of the network after which images are mixed; 0: before the first, -1: the middle one.
+        mix_after: Annotated[int, Bounds(low=-1)] = -1
+
     anchors: Tensor
     attached: Tensor
 
@@ -86,16 +83,13 @@ class FACTObjective(Objective):
         features = backbone.forward_from(inner, stage)
         logits = head(features)
         loss = mixed_cross_entropy(logits, batch, setting.label_smoothing)
-        with_anchors = torch.cat([logits, self._cosines(features, self.anchors)], 1)
+        with_anchors = torch.cat([logits, cosine_logits(features, self.anchors, setting.scale)], 1)
         kept = second_best_loss(with_anchors, batch, setting.outputs, self.attached)
         # The batch is in random order already, so the neighbour is as good as a random partner.
         share = symmetric_beta(options.alpha, *torch.rand(2, device=inner.device).unbind()).to(inner.dtype)
         mixed = backbone.forward_from(share * inner + (1 - share) * inner.roll(1, 0), stage)
         two_classes = (batch.labels != batch.labels.roll(1)).float()
-        on_mixed = mixture_losses(torch.cat([head(mixed), self._cosines(mixed, self.virtual)], 1), setting.outputs)
+        with_virtual = torch.cat([head(mixed), cosine_logits(mixed, self.virtual, setting.scale)], 1)
+        on_mixed = mixture_losses(with_virtual, setting.outputs)
         kept = kept + (on_mixed * two_classes).sum() / two_classes.sum().clamp(min=1)
         return loss + options.balance * (progress >= options.start) * kept, logits
-
-    def _cosines(self, features: Tensor, rows: Tensor) -> Tensor:
-        with torch.autocast(features.device.type, enabled=False):
-            return self.setting.scale * F.linear(F.normalize(features.float(), dim=-1), F.normalize(rows, dim=-1))

@@ -12,11 +12,6 @@ from fscil.data.augment import Mixed
 from fscil.objectives.cross_entropy import by_share
 
 
-def uniform_margins(classes: int, margin: float, device: torch.device | None = None) -> Tensor:
-    """(classes, classes): `margin` everywhere but on the diagonal."""
-    return margin * (1 - torch.eye(classes, device=device))
-
-
 def related_margins(weights: Tensor, average: float, alike: float) -> Tensor:
     """Margins by how alike two classes are, from the class vectors (classes, d): CLOM's.
 

@@ -4,10 +4,8 @@ The head's weights are the means of Gaussians; their deviations are learned too.
 has one row per quarter turn. The features pass through an attention block of one token first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +14,7 @@ from torch import Tensor, nn
 from fscil.backbones import CosineHead
 from fscil.core.errors import InputError
 from fscil.data.augment import Mixed
-from fscil.objectives.base import Objective, Setting
+from fscil.objectives.base import Objective, Setting, cosine_logits, restored
 from fscil.objectives.cross_entropy import mixed_cross_entropy
 
 SIGMA_SHIFT = 4.0  # deviation = softplus(sigma - 4): 0.018 where sigma is 0, its start
@@ -26,11 +24,6 @@ def stochastic_weights(mean: Tensor, sigma: Tensor, generator: torch.Generator |
     """One draw of the classifier's weights."""
     noise = torch.randn(mean.shape, dtype=mean.dtype, device=mean.device, generator=generator)
     return mean + F.softplus(sigma - SIGMA_SHIFT) * noise
-
-
-def cosine_logits(features: Tensor, weights: Tensor, scale: float) -> Tensor:
-    with torch.autocast(features.device.type, enabled=False):
-        return scale * F.linear(F.normalize(features.float(), dim=-1), F.normalize(weights.float(), dim=-1))
 
 
 class TokenAttention(nn.Module):
@@ -54,12 +47,8 @@ class TokenAttention(nn.Module):
         return self.norm(x + added * _kept(added, 0.5, generator) if self.training else x + added)
 
     @classmethod
-    def of(cls, state: Mapping[str, Tensor]) -> TokenAttention:
-        """A trained block from its tensors, without dropout and without gradients."""
-        with torch.device("meta"):  # no random first weights, which would take numbers from others
-            block = cls(len(state["value.weight"]))
-        block.load_state_dict(dict(state), assign=True)
-        return block.eval().requires_grad_(False)
+    def of(cls, state: Mapping[str, Tensor]) -> Self:
+        return restored(lambda: cls(len(state["value.weight"])), state)
 
 
 def _kept(like: Tensor, probability: float, generator: torch.Generator | None) -> Tensor:

@@ -19,33 +19,30 @@ from fscil.data.augment import Mixed
 from fscil.data.colours import recolour
 from fscil.data.fantasy import FANTASIES, expand, select
 from fscil.objectives.base import Objective, ObjectiveOptions, Setting
-from fscil.objectives.contrast import LabelledQueue, contrast
 from fscil.objectives.cross_entropy import mixed_cross_entropy
-from fscil.objectives.momentum import MomentumCopy
+from fscil.objectives.moco import LabelledQueue, MomentumCopy, contrast
 
 OfArea = Annotated[float, Bounds(above=0, high=1)]
 
 
-@dataclass(frozen=True)
-class SAVCOptions(ObjectiveOptions):
-    fantasies: Literal[1, 2, 4, 12] = 2  # transforms of every class, the identity included
-    every: bool = False  # every view in every transform, as published (False: each image in one of them, at random)
-    small_views: Count = 1  # small crops of an image in a step (published: 4)
-    small_from: OfArea = 0.2  # smallest share of the image's area that a small crop keeps
-    small_to: OfArea = 0.7  # and the largest
-    # Pixels of a small crop's side, as a share of the image's (below 1: for ResNets).
-    small_side: Annotated[float, Bounds(low=0.1, high=1)] = 1.0
-    jitter: Share = 0.0  # change of brightness, contrast and saturation of keys and small crops, after train.augment
-    width: Count = 32  # of the space that the contrast works in
-    momentum: BelowOne = 0.995  # of the key encoder
-    temperature: Positive = 0.07
-    queue: Count = 8192  # keys that are remembered
-    weight_query: Amount = 0.2  # of the contrast of whole views
-    weight_small: Amount = 0.8  # of the contrast of small crops
-
-
 class SAVCObjective(Objective):
-    Options = SAVCOptions
+    @dataclass(frozen=True)
+    class Options(ObjectiveOptions):
+        fantasies: Literal[1, 2, 4, 12] = 2  # transforms of every class, the identity included
+        every: bool = False  # every view in every transform, as published (False: each image in one of them, at random)
+        small_views: Count = 1  # small crops of an image in a step (published: 4)
+        small_from: OfArea = 0.2  # smallest share of the image's area that a small crop keeps
+        small_to: OfArea = 0.7  # and the largest
+        # Pixels of a small crop's side, as a share of the image's (below 1: for ResNets).
+        small_side: Annotated[float, Bounds(low=0.1, high=1)] = 1.0
+        jitter: Share = 0.0  # change of brightness, contrast and saturation of keys and small crops, after augment
+        width: Count = 32  # of the space that the contrast works in
+        momentum: BelowOne = 0.995  # of the key encoder
+        temperature: Positive = 0.07
+        queue: Count = 8192  # keys that are remembered
+        weight_query: Amount = 0.2  # of the contrast of whole views
+        weight_small: Amount = 0.8  # of the contrast of small crops
+
     views = 3  # for classes and queries, for keys, and for small crops
 
     def __init__(self, options: Any, setting: Setting) -> None:
@@ -54,9 +51,7 @@ class SAVCObjective(Objective):
         if setting.outputs != setting.classes:
             raise InputError("train.objective=savc makes turned classes itself; set train.augment.turn to 0.")
         if options.small_from > options.small_to:
-            raise InputError(
-                "train.objective_options.small_from must not exceed small_to; lower the one or raise the other."
-            )
+            raise InputError(f"{options.prefix}small_from must not exceed small_to; lower the one or raise the other.")
         extra = (len(self.transforms) - 1) * setting.classes
         self.fantasy = CosineHead(setting.dim, extra, setting.scale)  # the network's own head has the plain classes
         self.projection = nn.Sequential(

@@ -4,12 +4,10 @@ In every step a few base classes lose their learned prototype and get the mean o
 new class would; attention re-mixes all prototypes; a small network says how well an image and a prototype fit.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -18,10 +16,11 @@ from torch import Tensor, nn
 from fscil.core.errors import InputError
 from fscil.core.options import Amount, Count
 from fscil.data.augment import Mixed
-from fscil.objectives.base import Objective, ObjectiveOptions, Setting
+from fscil.objectives.base import Objective, ObjectiveOptions, Setting, restored
 from fscil.objectives.cross_entropy import by_share, mixed_cross_entropy
 
 HIDDEN = 64  # of the network that compares
+FLOOR = 1e-4  # of a prototype's length: they start at zero, where a smaller floor would blow gradients up
 
 
 class HalfDropout(nn.Module):
@@ -63,17 +62,13 @@ class Refinement(nn.Module):
 
     def relate(self, features: Tensor, prototypes: Tensor) -> Tensor:
         """Logits (..., n, c) of features (n, d) and prototypes (..., c, d)."""
-        ofs = self.of_image(F.normalize(features, dim=-1))[:, None], self.of_prototype(_unit(prototypes))
-        pairs = ofs[0] + ofs[1][..., None, :, :]
+        of_prototypes = self.of_prototype(F.normalize(prototypes, dim=-1, eps=FLOOR))
+        pairs = self.of_image(F.normalize(features, dim=-1))[:, None] + of_prototypes[..., None, :, :]
         return self.compare(pairs.reshape(-1, HIDDEN)).view(pairs.shape[:-1])
 
     @classmethod
-    def of(cls, state: Mapping[str, Tensor]) -> Refinement:
-        """A trained one from its tensors, without dropout and without gradients."""
-        with torch.device("meta"):  # no random first weights, which would take numbers from others
-            refinement = cls(*state["table"].shape)
-        refinement.load_state_dict(dict(state), assign=True)
-        return refinement.eval().requires_grad_(False)
+    def of(cls, state: Mapping[str, Tensor]) -> Self:
+        return restored(lambda: cls(*state["table"].shape), state)
 
 
 def pretend(table: Tensor, means: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
@@ -82,20 +77,13 @@ def pretend(table: Tensor, means: Tensor, new: Tensor) -> tuple[Tensor, Tensor]:
     return table * (1 - new) + means * new, table * (1 - new)
 
 
-def _unit(x: Tensor) -> Tensor:
-    return F.normalize(x, dim=-1, eps=1e-4)  # prototypes start at zero, where a smaller floor would blow gradients up
-
-
-@dataclass(frozen=True)
-class SPPROptions(ObjectiveOptions):
-    way: Count = 5  # classes that pretend to be new
-    shot: Count = 5  # images of each that make its prototype; never more than half of what the batch has of the class
-    tasks: Count = 3  # such choices in a step
-    weight_head: Amount = 0.0  # of a plain classifier's loss; 0, as published: it learns, the features do not
-
-
 class SPPRObjective(Objective):
-    Options = SPPROptions
+    @dataclass(frozen=True)
+    class Options(ObjectiveOptions):
+        way: Count = 5  # classes that pretend to be new
+        shot: Count = 5  # images of each that make its prototype; at most half of what the batch has of the class
+        tasks: Count = 3  # such choices in a step
+        weight_head: Amount = 0.0  # of a plain classifier's loss; 0, as published: it learns, the features do not
 
     def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__(options, setting)
@@ -145,11 +133,9 @@ def choose(fit: Tensor, way: int, tasks: int) -> Tensor:
 
 def task_losses(logits: Tensor, batch: Mixed, smoothing: float = 0.0) -> Tensor:
     """Cross-entropy (tasks, n) of logits (tasks, n, classes): all tasks have the same images."""
-    tasks = len(logits)
+    flat, tasks = logits.flatten(0, 1), len(logits)
 
     def losses(labels: Tensor) -> Tensor:
-        repeated = labels.repeat(tasks)
-        found = F.cross_entropy(logits.flatten(0, 1), repeated, label_smoothing=smoothing, reduction="none")
-        return found.view(tasks, -1)
+        return F.cross_entropy(flat, labels.repeat(tasks), label_smoothing=smoothing, reduction="none").view(tasks, -1)
 
     return by_share(batch, losses)
