@@ -20,7 +20,7 @@ _PUBLIC = {
     "Benchmark": "fscil.data:Benchmark",
     "Config": "fscil.core.config:Config",
     "FeatureCache": "fscil.evaluation.features:FeatureCache",
-    "IncrementalAccuracy": "fscil.metrics:IncrementalAccuracy",
+    "IncrementalAccuracy": "fscil.metrics.streaming:IncrementalAccuracy",
     "FSCILClassifier": "fscil.teach:FSCILClassifier",
     "InputError": "fscil.core.errors:InputError",
     "Learner": "fscil.teach:Learner",

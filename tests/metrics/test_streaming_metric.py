@@ -14,7 +14,8 @@ from sklearn.metrics import accuracy_score
 from torch import Tensor, distributed, multiprocessing
 
 from fscil.core.errors import InputError
-from fscil.metrics import IncrementalAccuracy, aacc_per_session, gacc_grid_per_session, summary
+from fscil.metrics import aacc_per_session, gacc_grid_per_session, summary
+from fscil.metrics.streaming import IncrementalAccuracy
 
 CLASSES = (12, 3, 4)
 IMAGES = (31, 8, 13)  # test images per session: unequal per class on purpose

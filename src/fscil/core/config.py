@@ -23,13 +23,8 @@ from fscil.core.options import (
     Share,
     Whole,
     build,
-    to_dict,
+    to_dict,  # noqa: F401, for those who import `build` and `to_dict` from here
 )
-
-__all__ = [
-    "AugmentConfig", "BackboneConfig", "Config", "DataConfig", "TrainConfig", "build", "load", "recipe_folder",
-    "recipes", "to_dict",
-]  # fmt: skip
 
 Precision = Literal[
     "auto", "32-true", "16-mixed", "bf16-mixed", "16-true", "bf16-true", "64-true", "32", "16", "bf16", "64",
@@ -185,12 +180,10 @@ def _path(recipe: str, child: Path | None = None) -> Path:
         return (child.parent if child else Path()) / recipe
     path = recipe_folder() / f"{recipe}.toml"
     if not path.exists():
-        start = (
-            f"The recipe {child} extends '{recipe}', which does not exist"
-            if child
-            else f"There is no recipe '{recipe}'"
-        )
-        raise InputError(f"{start}; {nearest(recipe, recipes())} Or give a .toml file.")
+        wrong = f"There is no recipe '{recipe}'"
+        if child:
+            wrong = f"The recipe {child} extends '{recipe}', which does not exist"
+        raise InputError(f"{wrong}; {nearest(recipe, recipes())} Or give a .toml file.")
     return path
 
 

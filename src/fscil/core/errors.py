@@ -13,8 +13,7 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     names = sorted(valid)
     if not names:
         return "there is nothing to set here."
-    hint = did_you_mean(name, names)
-    return f"{hint}{' ' if hint else ''}Valid: {', '.join(names)}."
+    return f"{did_you_mean(name, names)} Valid: {', '.join(names)}.".lstrip()
 
 
 def did_you_mean(name: str, valid: Iterable[str]) -> str:

@@ -21,8 +21,7 @@ _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")  # Li
 
 
 def make_fabric(config: Config) -> Fabric:
-    device = pick_device(config.accelerator)
-    accelerator = "cuda" if device.type == "cuda" else device.type
+    accelerator = pick_device(config.accelerator).type
     precision = config.precision
     if precision == "auto":
         precision = "bf16-mixed" if accelerator == "cuda" else "32-true"
@@ -41,21 +40,19 @@ def pick_device(accelerator: str) -> torch.device:
     name = {"gpu": "cuda"}.get(accelerator, accelerator)
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name not in ("cpu", "cuda", "mps"):
+    there = {"cpu": True, "cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if name not in there:
         raise InputError(f"There is no device '{accelerator}'; choose auto, cpu, cuda or mps.")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise InputError("This machine has no CUDA device; use --device cpu or --device auto.")
-    if name == "mps" and not torch.backends.mps.is_available():
-        raise InputError("This machine has no MPS device; use --device cpu or --device auto.")
+    if not there[name]:
+        raise InputError(f"This machine has no {name.upper()} device; use --device cpu or --device auto.")
     return torch.device(name)
 
 
 def describe(device: torch.device) -> dict[str, Any]:
     """What result.json says of the hardware."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu_name()
     return {
         "device": device.type,
-        "name": name,
+        "name": torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu_name(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -91,11 +88,7 @@ def peak_memory_mb(device: torch.device) -> int:
 
 
 def _cpu_name() -> str:
-    try:
-        with open("/proc/cpuinfo", encoding="utf-8") as file:
-            for line in file:
-                if line.startswith("model name"):
-                    return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     return platform.processor() or platform.machine()

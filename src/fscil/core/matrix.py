@@ -41,24 +41,20 @@ class AccuracyMatrix:
             raise InputError(f"Class counts must be positive; got {list(self.classes)}.")
         if self.test_counts and len(self.test_counts) != sessions:
             raise InputError(f"The matrix has {sessions} sessions but {len(self.test_counts)} test counts were given.")
-        for i in range(sessions):
-            for j in range(sessions):
-                self._check_cell(i, j, values[i, j])
-        values.setflags(write=False)
-
-    @staticmethod
-    def _check_cell(i: int, j: int, value: float) -> None:
-        where = f"row {i + 1}, column {j + 1}"
-        if j > i:
-            if not np.isnan(value):
+        for (i, j), value in np.ndenumerate(values):
+            where, blank = f"row {i + 1}, column {j + 1}", np.isnan(value)
+            if j > i and not blank:
                 raise InputError(
                     f"The matrix has a value above the diagonal ({where}): session {j + 1} is not learned yet there; "
                     f"leave it blank."
                 )
-        elif np.isnan(value):
-            raise InputError(f"The matrix has a hole at {where}; every cell on and below the diagonal must be filled.")
-        elif not 0.0 <= value <= 100.0:
-            raise InputError(f"The matrix has {value:g} at {where}; accuracies must lie between 0 and 100 percent.")
+            if j <= i and blank:
+                raise InputError(
+                    f"The matrix has a hole at {where}; every cell on and below the diagonal must be filled."
+                )
+            if not blank and not 0.0 <= value <= 100.0:
+                raise InputError(f"The matrix has {value:g} at {where}; accuracies must lie between 0 and 100 percent.")
+        values.setflags(write=False)
 
     @property
     def sessions(self) -> int:

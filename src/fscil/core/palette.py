@@ -66,19 +66,15 @@ _SPARE = [
 
 def styles(names: Iterable[str]) -> dict[str, Style]:
     """A style per name, the same in every figure: fixed for known methods, else chosen by the name itself."""
-    chosen: dict[str, Style] = {}
-    unknown = []
-    for name in dict.fromkeys(names):
-        if name in STYLES:
-            chosen[name] = STYLES[name]
-        else:
-            unknown.append(name)
-    for name in sorted(unknown):
+    wanted = list(dict.fromkeys(names))
+    chosen = {name: STYLES[name] for name in wanted if name in STYLES}
+    others: list[Style] = []  # of the unknown methods so far
+    for name in sorted(set(wanted) - STYLES.keys()):
         start = crc32(name.encode("utf-8", "replace")) % len(_SPARE)
         wishes = [*_SPARE[start:], *_SPARE[:start]]
-        others = [chosen[other] for other in unknown if other in chosen]
         # The first wish of a colour that no other unknown method has; then of a style none has; then anything.
         new_colour = (style for style in wishes if style.colour not in {other.colour for other in others})
         new_style = (style for style in wishes if style not in others)
         chosen[name] = next(new_colour, next(new_style, wishes[0]))
+        others.append(chosen[name])
     return chosen

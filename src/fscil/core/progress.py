@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
 
 Update = Callable[[int, int], None]  # (done, in total)
 
@@ -32,25 +32,19 @@ class Reporter:
             yield self._lines(label)
 
     def _bar(self, label: str) -> Iterator[Update]:
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-        )
-        with Progress(*columns, console=self.console) as bar:
+        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+        with Progress("{task.description}", *columns, console=self.console) as bar:
             task = bar.add_task(label, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)
 
     def _lines(self, label: str) -> Update:
-        started = time.monotonic()
-        next_line = [0.0]  # seconds since the start
+        started, next_line = time.monotonic(), 0.0  # the next line is due so many seconds after the start
 
         def update(done: int, total: int) -> None:
+            nonlocal next_line
             passed = time.monotonic() - started
-            if done >= total or passed >= next_line[0]:
-                next_line[0] = passed + 10
+            if done >= total or passed >= next_line:
+                next_line = passed + 10
                 print(f"{label}: {done}/{total} ({passed:.0f} s)", file=sys.stderr, flush=True)
 
         return update

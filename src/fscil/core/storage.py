@@ -12,7 +12,7 @@ from typing import Any
 from fscil.core.errors import InputError
 
 
-def write_atomic(path: Path, write: Callable[[Path], None]) -> None:
+def write_atomic(path: Path, write: Callable[[Path], object]) -> None:
     """Call `write` with a temporary path in the same folder, flush it to disk, rename it to `path`."""
     path = Path(path)
     temporary = None
@@ -41,10 +41,7 @@ def _create_next_to(path: Path) -> Path:
 
 
 def write_text(path: Path, text: str) -> None:
-    def write(target: Path) -> None:
-        target.write_text(text, encoding="utf-8")
-
-    write_atomic(path, write)
+    write_atomic(path, lambda target: target.write_text(text, encoding="utf-8"))
 
 
 def write_json(path: Path, document: Any) -> None:

@@ -51,15 +51,15 @@ def _table(array: np.ndarray) -> RawTable:
     if array.ndim != 2 or array.shape[0] != array.shape[1]:
         raise InputError(f"The array has shape {array.shape}; an accuracy matrix is square, one row per session.")
     values = array.astype(float)
-    above, below = values[np.triu_indices(len(values), 1)], values[np.tril_indices(len(values), -1)]
-    if above.size and _filler(below) is not None and _filler(above) is None:
+    upper, lower = np.triu_indices(len(values), 1), np.tril_indices(len(values), -1)
+    filler = _filler(values[upper])
+    if filler is None and _filler(values[lower]) is not None:
         raise InputError(
             "The array has its values above the diagonal, so it looks transposed; give one row per session."
         )
-    filler = _filler(above)
     notes: tuple[str, ...] = ()
-    if above.size and filler is not None:
-        values[np.triu_indices(len(values), 1)] = np.nan
+    if filler is not None:
+        values[upper] = np.nan
         if not np.isnan(filler):
             notes = (f"The {filler:g}s above the diagonal were read as blank: those classes are not learned yet.",)
     return RawTable([[None if np.isnan(value) else float(value) for value in row] for row in values], notes=notes)
@@ -69,9 +69,9 @@ def _filler(triangle: np.ndarray) -> float | None:
     """The one value that fills a triangle, if it can only be a filler."""
     if not triangle.size:
         return None
-    first = float(triangle.flat[0])
-    same = np.isnan(triangle).all() if np.isnan(first) else bool((triangle == first).all())
-    return first if same and (np.isnan(first) or first in (0.0, -1.0)) else None
+    if np.isnan(triangle).all():
+        return np.nan
+    return next((value for value in (0.0, -1.0) if (triangle == value).all()), None)
 
 
 def _counts(arrays: dict[str, np.ndarray], name: str) -> list[int] | None:

@@ -7,7 +7,7 @@ shape: T rows of accuracies are T columns wide, and the first holds a single val
 import csv
 
 from fscil.core.errors import InputError
-from fscil.matrix_files.table import is_blank, number
+from fscil.matrix_files.table import is_blank, is_numbering, number
 
 
 def delimited_rows(text: str) -> list[list[str]]:
@@ -17,7 +17,9 @@ def delimited_rows(text: str) -> list[list[str]]:
         rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=_delimiter(lines))]
     except csv.Error as error:
         raise InputError(f"The text is not a table ({error}); give one line of accuracies per session.") from None
-    rows = [_without_trailing_blanks(row) for row in rows]
+    for row in rows:
+        while row and is_blank(row[-1]):
+            row.pop()
     while rows and not rows[-1]:
         rows.pop()  # spreadsheets export empty lines below the table as rows of commas
     if _has_header(rows):
@@ -30,13 +32,6 @@ def _delimiter(lines: list[str]) -> str:
     return next((mark for mark in (";", "\t") if any(mark in line for line in lines)), ",")
 
 
-def _without_trailing_blanks(row: list[str]) -> list[str]:
-    end = len(row)
-    while end and is_blank(row[end - 1]):
-        end -= 1
-    return row[:end]
-
-
 def _has_header(rows: list[list[str]]) -> bool:
     """Whether the first row names the columns; a row of accuracies with a typo in it must not pass for a header."""
     if len(rows) < 2 or not rows[0]:
@@ -44,7 +39,7 @@ def _has_header(rows: list[list[str]]) -> bool:
     corner, others = rows[0][0], [cell for cell in rows[0][1:] if not is_blank(cell)]
     width = max(len(row) for row in rows[1:])
     if number(corner) is not None:
-        return len(others) > 0 and rows[0] in _counting(len(rows[0])) and len(rows) - 1 == width
+        return len(others) > 0 and is_numbering(rows[0]) and len(rows) - 1 == width
     if is_blank(corner):
         return True
     if others and all(_is_text(cell) for cell in others):
@@ -63,12 +58,7 @@ def _has_labels(rows: list[list[str]]) -> bool:
     if all(_is_text(cell) for cell in firsts):
         return max((len(row) for row in rows), default=0) > 1
     # Session numbers: one column too many and counting up, so that accuracies are never taken for labels.
-    return firsts in _counting(len(rows)) and max(len(row) for row in rows) == len(rows) + 1
-
-
-def _counting(length: int) -> list[list[str]]:
-    """The ways to number things: from 0 and from 1."""
-    return [[str(start + i) for i in range(length)] for start in (0, 1)]
+    return is_numbering(firsts) and max(len(row) for row in rows) == len(rows) + 1
 
 
 def _is_text(cell: str) -> bool:

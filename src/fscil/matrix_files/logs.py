@@ -10,11 +10,11 @@ A log with two such triangles, or one that can be read in two ways, is refused.
 """
 
 import re
-from collections.abc import Callable
+from collections import defaultdict
 from dataclasses import dataclass
 
 from fscil.core.errors import InputError
-from fscil.matrix_files.table import RawTable, is_blank
+from fscil.matrix_files.table import RawTable, is_blank, is_numbering
 
 LONGEST = 4000  # characters: a longer line is a dump of something else, and slow to search
 _NUMBER = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?\s?%?"
@@ -38,7 +38,10 @@ def log_table(text: str) -> RawTable | None:
     lines = [line for line in text.splitlines() if line.strip() and len(line) <= LONGEST]
     found: dict[tuple[tuple[str, ...], ...], RawTable] = {}
     for reading in (_by_range, _by_list, _by_tail):
-        for rows in _groups(lines, reading).values():
+        alike = defaultdict(list)  # by what stands around the numbers
+        for row in filter(None, map(reading, lines)):
+            alike[row.template].append(row)
+        for rows in alike.values():
             for triangle in _triangles(rows):
                 cells = tuple(row.cells for row in triangle)
                 found.setdefault(cells, _table(triangle, len(lines)))
@@ -56,38 +59,17 @@ def _table(rows: list[LogRow], lines: int) -> RawTable:
     return RawTable([list(row.cells) for row in rows], list(rows[-1].classes) or None, notes=(note,))
 
 
-def _groups(lines: list[str], reading: Callable[[str], LogRow | None]) -> dict[str, list[LogRow]]:
-    groups: dict[str, list[LogRow]] = {}
-    for line in lines:
-        row = reading(line)
-        if row is not None:
-            groups.setdefault(row.template, []).append(row)
-    return groups
-
-
 def _triangles(rows: list[LogRow]) -> list[list[LogRow]]:
     """Runs of rows with 1, 2, ..., T cells, T > 1; a column of session numbers is taken off first."""
-    rows = _without_numbering(rows)
+    if is_numbering([row.cells[0] for row in rows]) and [len(row.cells) for row in rows] == [*range(2, len(rows) + 2)]:
+        rows = [LogRow(row.template, row.cells[1:], row.classes) for row in rows]
     runs: list[list[LogRow]] = []
     for row in rows:
         if len(row.cells) == 1:
             runs.append([row])
         elif runs and len(row.cells) == len(runs[-1][-1].cells) + 1:
             runs[-1].append(row)
-        elif runs and len(runs[-1]) > 1:
-            runs.append([])  # the triangle is over
-        if runs and not runs[-1]:
-            runs.pop()
     return [run for run in runs if len(run) > 1]
-
-
-def _without_numbering(rows: list[LogRow]) -> list[LogRow]:
-    firsts = [row.cells[0] for row in rows]
-    lengths = [len(row.cells) for row in rows]
-    counting = any(firsts == [str(start + i) for i in range(len(rows))] for start in (0, 1))
-    if counting and lengths == list(range(2, len(rows) + 2)):
-        return [LogRow(row.template, row.cells[1:], row.classes) for row in rows]
-    return rows
 
 
 def _by_range(line: str) -> LogRow | None:

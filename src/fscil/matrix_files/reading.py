@@ -60,7 +60,7 @@ def table_to_matrix(
         raise InputError(
             f"The file has class counts {stored} but {given} were given; leave out the ones that are wrong."
         )
-    counts = given if given is not None else stored
+    counts = stored if given is None else given
     if counts is None:
         raise InputError("The class counts are not in the file; give one per session, base first, such as 60,5,5.")
     test_counts = [] if table.test_counts is None else _counts("test", table.test_counts)
@@ -82,23 +82,18 @@ def json_table(text: str) -> RawTable:
     if isinstance(document, dict):
         if "matrix" not in document:
             raise InputError('There is no "matrix" in the file; give a list of rows or an object with "matrix".')
-        rows = document["matrix"]
-        table = RawTable(rows, document.get("classes"), document.get("test_counts"), ours=True)
+        table = RawTable(document["matrix"], document.get("classes"), document.get("test_counts"), ours=True)
     else:
-        rows = document
-        table = RawTable(rows)
-    if not isinstance(rows, list):
-        raise InputError(f"The matrix is {json.dumps(rows)[:40]}, not a list; give a list with one row per session.")
+        table = RawTable(document)
+    if not isinstance(table.rows, list):
+        start = json.dumps(table.rows)[:40]
+        raise InputError(f"The matrix is {start}, not a list; give a list with one row per session.")
     return table
 
 
-def printed_array(text: str) -> RawTable | None:
-    """What NumPy, PyTorch or Python prints for nested lists: [[85. nan] [80. 50.]]; None if the text is not that."""
-    if not _PRINTED.fullmatch(text):
-        return None
-    return RawTable(
-        [[cell for cell in re.split(r"[\s,]+", row) if cell] for row in re.findall(r"\[([^\[\]]*)\]", text)]
-    )
+def printed_array(text: str) -> RawTable:
+    """What NumPy, PyTorch or Python prints for nested lists: [[85. nan] [80. 50.]]."""
+    return RawTable([row.replace(",", " ").split() for row in re.findall(r"\[([^\[\]]*)\]", text)])
 
 
 def csv_table(text: str) -> RawTable:
@@ -111,9 +106,8 @@ def text_table(text: str) -> RawTable:
     """Text of any kind: JSON, a table, or a log that holds the rows somewhere."""
     if text.lstrip()[:1] in ("{", "[") and _is_json(text):
         return json_table(text)
-    printed = printed_array(text)
-    if printed is not None:
-        return printed
+    if _PRINTED.fullmatch(text):
+        return printed_array(text)
     table = csv_table(text)
     # 'acc: 80.0, 50.0' would pass for a label and a value, as it has a comma.
     labelled = any(_LABELLED.search(line) for line in text.splitlines())

@@ -33,6 +33,11 @@ def is_blank(cell: str) -> bool:
     return cell.strip().lower() in BLANKS
 
 
+def is_numbering(cells: Sequence[str]) -> bool:
+    """Whether the cells count up by one, from 0 or from 1."""
+    return any(list(cells) == [str(start + i) for i in range(len(cells))] for start in (0, 1))
+
+
 def number(cell: str) -> float | None:
     """The number in a cell, with a decimal point or comma and perhaps a percent sign; None if it is no number."""
     text = cell.strip()
@@ -64,8 +69,7 @@ def to_percent(rows: Rows) -> tuple[list[list[float | None]], str]:
         raise InputError(
             f"No value is above {top:g}, which may mean percent or fractions; add percent signs, or give percent."
         )
-    scaled = [[None if value is None else round(value * 100, 10) for value in row] for row in rows]
-    return scaled, FRACTIONS
+    return [[None if value is None else round(value * 100, 10) for value in row] for row in rows], FRACTIONS
 
 
 def _refuse_two_scales(rows: Rows) -> None:

@@ -18,7 +18,12 @@ def aacc_per_session(matrix: AccuracyMatrix) -> list[float]:
     Weighted by test images where the matrix knows them, else by classes (eq. 3), which is the same number as long
     as every class has equally many test images (CIFAR-100 and miniImageNet, not CUB-200).
     """
-    weights = _pooling_weights(matrix)
+    if matrix.test_counts and min(matrix.test_counts) < 1:
+        raise InputError(
+            f"Test counts must be positive; got {list(matrix.test_counts)}: give the test images of each session "
+            f"or leave them out."
+        )
+    weights = matrix.test_counts or matrix.classes
     return [float(np.average(matrix.values[i, : i + 1], weights=weights[: i + 1])) for i in range(matrix.sessions)]
 
 
@@ -57,11 +62,9 @@ def novel_acc_per_session(matrix: AccuracyMatrix) -> list[float | None]:
 
     Every class weighs the same. The paper lets every novel session weigh the same: equal when the way is constant.
     """
-    classes = matrix.classes
-    novel = [
-        float(np.average(matrix.values[i, 1 : i + 1], weights=classes[1 : i + 1])) for i in range(1, matrix.sessions)
-    ]
-    return [None, *novel]
+    values, classes = matrix.values, matrix.classes
+    ends = range(2, matrix.sessions + 1)
+    return [None, *[float(np.average(values[end - 1, 1:end], weights=classes[1:end])) for end in ends]]
 
 
 def novel_acc(matrix: AccuracyMatrix) -> float | None:
@@ -73,12 +76,3 @@ def mean_defined(values: Sequence[float | None]) -> float | None:
     """The mean of the values that exist; None when none does (never NaN, which JSON cannot hold)."""
     defined = [value for value in values if value is not None]
     return fmean(defined) if defined else None
-
-
-def _pooling_weights(matrix: AccuracyMatrix) -> tuple[int, ...]:
-    if matrix.test_counts and min(matrix.test_counts) < 1:
-        raise InputError(
-            f"Test counts must be positive; got {list(matrix.test_counts)}: give the test images of each session "
-            f"or leave them out."
-        )
-    return matrix.test_counts or matrix.classes

@@ -39,12 +39,8 @@ def reliability(probabilities: ArrayLike, labels: ArrayLike, bins: int = BINS, e
     cuts = np.linspace(0, 1, bins + 1)
     edges = np.quantile(confidence, cuts) if equal == "mass" else cuts
     place = np.searchsorted(edges[1:-1], confidence)
-    found = [place == index for index in range(bins)]
-    return [
-        Bin(float(confidence[here].mean()), float(right[here].mean()), float(here.mean()))
-        for here in found
-        if here.any()
-    ]
+    held = [place == index for index in np.unique(place)]
+    return [Bin(float(confidence[here].mean()), float(right[here].mean()), float(here.mean())) for here in held]
 
 
 def calibration_error(probabilities: ArrayLike, labels: ArrayLike, bins: int = BINS, equal: Equal = "mass") -> float:
