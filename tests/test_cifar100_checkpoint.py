@@ -28,16 +28,22 @@ def network() -> Checkpoint:
     return load_classifier(FILE)
 
 
-def measured() -> dict[str, object]:
+def measured(recipe: str = "cifar100_yourself") -> dict[str, object]:
     networks = json.loads((ROOT / "results" / "cifar100" / "networks.json").read_text(encoding="utf-8"))["networks"]
-    return next(entry for entry in networks if entry["recipe"] == "cifar100_yourself")
+    return next(entry for entry in networks if entry["recipe"] == recipe)
 
 
-def test_it_is_the_file_that_was_measured() -> None:
-    digest = hashlib.sha256(FILE.read_bytes()).hexdigest()
-    assert digest == measured()["sha256_fp16"]
+@pytest.mark.parametrize(
+    ("file", "recipe"),
+    [("cifar100.safetensors", "cifar100_yourself"), ("cifar100_paper.safetensors", "cifar100_paper_conv")],
+)
+def test_it_is_the_file_that_was_measured(file: str, recipe: str) -> None:
+    path = ROOT / "checkpoints" / file
+    digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    assert digest == measured(recipe)["sha256_fp16"]
     assert digest in (ROOT / "checkpoints" / "README.md").read_text(encoding="utf-8")
-    assert FILE.stat().st_size < 25e6
+    assert path.stat().st_size < 21e6
+    assert load_classifier(path).info["config"]["recipe"] == recipe
 
 
 def test_it_computes_what_it_computed(network: Checkpoint) -> None:

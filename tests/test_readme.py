@@ -10,8 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from fscil.pages.kit.prose import plus_minus
 from fscil.pages.report.prose import comparison_text
+from fscil.paper.printed import table
 from fscil.results.result import find_results, load_results
+from fscil.results.significance import spread
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -50,3 +53,26 @@ def test_the_commands_of_the_table_exist() -> None:
             [sys.executable, "-m", "fscil.cli.main", command, "--help"], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, command
+
+
+def test_the_cifar100_rows_are_the_printed_and_the_measured_ones() -> None:
+    printed = {row.key: row for name in ("cifar", "ablation-cifar") for row in table(name).rows}
+    rows = {name: (printed[key].cells["aacc"].text, printed[key].cells["gacc"].text) for name, key in {
+        "the paper's ViT baseline, as printed": "prototypes", "the paper's YourSelf, as printed": "yourself"}.items()
+    }  # fmt: skip
+    for name, folder in {
+        "class means on our network trained as the authors train theirs": "paper_conv/prototypes",
+        "**YourSelf as published, on that network**": "paper_conv/yourself",
+        "class means on our network trained with z-scored logits": "yourself/prototypes",
+        "our variant of YourSelf on it (residual start, centred features, a whitened share)": "yourself/yourself",
+    }.items():
+        results = load_results(find_results([ROOT / "results" / "cifar100" / folder]))
+        assert len(results) == 5
+        cells = [spread([r.metrics[key] for r in results]) for key in ("aacc", "gacc_grid")]
+        bold = "**" if name.startswith("**") else ""
+        rows[name] = tuple(f"{bold}{plus_minus(cell, 1)}{bold}" for cell in cells)
+    for name, (aacc, gacc) in rows.items():
+        assert f"| {name} | {aacc} | {gacc} |" in README
+    plain = load_results(find_results([ROOT / "results" / "cifar100" / "paper" / "yourself"]))
+    aacc, gacc = (spread([r.metrics[key] for r in plain]).mean for key in ("aacc", "gacc_grid"))
+    assert f"YourSelf as published reaches {aacc:.1f} and {gacc:.1f} here" in README

@@ -58,7 +58,9 @@ RESOLVED = {
     "cifar100_fecam": "f05466ee0e1dd5756b1e18afa1322ec32bae9978cc958300c9136b87ccb62494",
     "cifar100_limit": "515180a29abca336566c3b6682b9fcd8d6ff66b32022109f3d6021fdd4731371",
     "cifar100_nc_fscil": "944d711e0ad8ea43c8f710b36803fc9eb94ba9b6e5321703f950c78d7efc47f3",
-    "cifar100_paper": "f66a2f9cbc872a7c9cea1e79055dae9215bbe73b2706fb9c4334488a155534f1",
+    "cifar100_paper": "d08a14f2e317bd541029ff50a3a2efc98268ec609eb008432b90f4b2db68433f",
+    "cifar100_paper_conv": "29647597964da82f427b553ff851b5b08126d39a637f541eb2715aacc3f42df5",
+    "cifar100_paper_zscore": "9cf432bcb08835494a736f088ed1f48f89019ba200b3433e43419e21bc72ec44",
     "cifar100_plain": "e5f5b33840920d23f078f6a5dd2fea7be81bc966d2d6242f365a3147b5afacf8",
     "cifar100_resnet12": "90877301f421fd48d9f78d7566515db66e075a253af08e0996f0e208838c8320",
     "cifar100_s3c": "ce04f6acbbd8e5d90fb9049cebd386c20819cfb03f3bede606b221deec32b768",
@@ -232,7 +234,11 @@ OWN = sorted(path.name for path in (ROOT / "results" / "cifar100" / "own").iterd
         ("cifar100_yourself", "yourself/yourself"),
         ("cifar100_plain", "plain/prototypes"),
         ("cifar100_plain", "plain/yourself"),
+        ("cifar100_paper", "paper/prototypes"),
         ("cifar100_paper", "paper/yourself"),
+        ("cifar100_paper_conv", "paper_conv/prototypes"),
+        ("cifar100_paper_conv", "paper_conv/yourself"),
+        ("cifar100_paper_zscore", "paper_zscore/yourself"),
         *((f"cifar100_{name}", f"own/{name}/{name.replace('_', '-')}") for name in OWN),
     ],
 )
@@ -293,7 +299,7 @@ def test_stored_results_name_no_folder_of_the_machine_they_were_measured_on() ->
 
 def test_headers_state_the_measured_accuracy_of_each_network() -> None:
     networks = json.loads((ROOT / "results" / "cifar100" / "networks.json").read_text(encoding="utf-8"))["networks"]
-    assert len(networks) == 4
+    assert len(networks) == 7
     for network in networks:
         header = (configs.recipe_folder() / f"{network['recipe']}.toml").read_text(encoding="utf-8")
         share = 100 * network["base_test_correct"] / network["base_test_images"]
