@@ -35,25 +35,6 @@ from fscil.teach.project.records import (
 if TYPE_CHECKING:
     from fscil.teach.estimator import FSCILClassifier
 
-__all__ = [
-    "Change",
-    "ClassInfo",
-    "Diagnosis",
-    "ExportReport",
-    "FSCILClassifier",
-    "Finding",
-    "Guess",
-    "ImageInfo",
-    "Learned",
-    "Learner",
-    "MapPoint",
-    "Neighbour",
-    "Prediction",
-    "Rival",
-    "Skipped",
-    "import_onnx",
-]
-
 
 def __getattr__(name: str) -> Any:
     if name == "FSCILClassifier":  # imports torch and scikit-learn, so on first use

@@ -15,22 +15,9 @@ from fscil.teach.encoders import loading
 from fscil.teach.learning.encoder import Encoder, Reference
 from fscil.teach.learning.knowledge import principal_axes
 from fscil.teach.learning.snapshot import Snapshot, load_snapshot
-from fscil.teach.project import changes, pictures
+from fscil.teach.project import changes, pictures, records
 from fscil.teach.project.limits import MAX_IMAGES_AT_ONCE, class_name
 from fscil.teach.project.pictures import Picture, Source
-from fscil.teach.project.records import (
-    Change,
-    ClassInfo,
-    Diagnosis,
-    ExportReport,
-    ImageInfo,
-    Learned,
-    MapPoint,
-    Neighbour,
-    Prediction,
-    Rival,
-    Skipped,
-)
 from fscil.teach.project.store import Store, claim
 from fscil.teach.project.transaction import image_path, no_such_class
 
@@ -105,15 +92,15 @@ class Learner:
 
     # What is in the project
 
-    def classes(self) -> list[ClassInfo]:
+    def classes(self) -> list[records.ClassInfo]:
         rows = self._store.all(
             "SELECT c.name, count(i.id), c.created FROM classes c "
             "LEFT JOIN images i ON i.class_id = c.id AND i.removed_by IS NULL "
             "WHERE c.removed_by IS NULL GROUP BY c.id ORDER BY c.id"
         )
-        return [ClassInfo(*row) for row in rows]
+        return [records.ClassInfo(*row) for row in rows]
 
-    def images(self, name: str) -> list[ImageInfo]:
+    def images(self, name: str) -> list[records.ImageInfo]:
         name = class_name(name)
         rows = self._store.all(
             "SELECT i.sha256, i.file, i.added FROM images i JOIN classes c ON c.id = i.class_id "
@@ -122,7 +109,7 @@ class Learner:
         )
         if not rows:
             raise no_such_class(name, [info.name for info in self.classes()])
-        return [ImageInfo(sha256, file, name, added) for sha256, file, added in rows]
+        return [records.ImageInfo(sha256, file, name, added) for sha256, file, added in rows]
 
     def image_bytes(self, image_id: str) -> tuple[bytes, str] | None:
         """Content as it was given and its media type; None when the project keeps only features."""
@@ -137,13 +124,13 @@ class Learner:
         except OSError as error:
             raise InputError(f"The image file {path} cannot be read ({error.strerror}); restore it.") from None
 
-    def history(self) -> list[Change]:
+    def history(self) -> list[records.Change]:
         rows = self._store.all("SELECT number, at, what, undone FROM changes ORDER BY number")
-        return [Change(number, at, what, bool(undone)) for number, at, what, undone in rows]
+        return [records.Change(number, at, what, bool(undone)) for number, at, what, undone in rows]
 
     # Changes
 
-    def learn(self, name: str, images: Iterable[Source]) -> Learned:
+    def learn(self, name: str, images: Iterable[Source]) -> records.Learned:
         """Add images to a class, which is new or known. Unreadable images and duplicates are skipped and named."""
         name = class_name(name)
         if self._store.readonly:
@@ -154,17 +141,17 @@ class Learner:
         if len(given) > MAX_IMAGES_AT_ONCE:
             raise InputError(f"{len(given)} images at once are too many; give at most {MAX_IMAGES_AT_ONCE}.")
         usable: list[Picture] = []
-        skipped: list[Skipped] = []
+        skipped: list[records.Skipped] = []
         parts = [encoder.features([])]
         for read in self._read(given, keep=True):
             good = [item for item in read if isinstance(item, Picture)]
             parts.append(encoder.features([picture.pixels for picture in good]))
             usable += [dataclasses.replace(picture, pixels=_NO_PIXELS) for picture in good]
-            skipped += [item for item in read if isinstance(item, Skipped)]
+            skipped += [item for item in read if isinstance(item, records.Skipped)]
         features = np.concatenate(parts)
         added, known = changes.add_images(self._store, name, usable, features, keep=self.keeps_images)
         rivals = self._rivals(name) if added else []
-        return Learned(name, added, skipped + known, time.perf_counter() - started, rivals)
+        return records.Learned(name, added, skipped + known, time.perf_counter() - started, rivals)
 
     def forget(self, name: str) -> None:
         """Remove a class and its images."""
@@ -184,7 +171,7 @@ class Learner:
 
     # Answers
 
-    def predict(self, images: Iterable[Source], top: int = 5) -> list[Prediction]:
+    def predict(self, images: Iterable[Source], top: int = 5) -> list[records.Prediction]:
         """One answer per image, in order. An unreadable image gives an answer with `error` set."""
         if top < 1:
             raise InputError(f"top is {top}; ask for at least one answer.")
@@ -196,17 +183,17 @@ class Learner:
             usable = [item.pixels for item in read if isinstance(item, Picture)]
             answers = iter(snapshot.answers(self.encoder.embed(usable), top))
             for item in read:
-                if isinstance(item, Skipped):
-                    out.append(Prediction(item.file, "", 0.0, [], item.reason))
+                if isinstance(item, records.Skipped):
+                    out.append(records.Prediction(item.file, "", 0.0, [], item.reason))
                 else:
                     guesses = next(answers)
-                    out.append(Prediction(item.file, guesses[0].label, guesses[0].confidence, guesses, ""))
+                    out.append(records.Prediction(item.file, guesses[0].label, guesses[0].confidence, guesses, ""))
         return out
 
-    def explain(self, image: Source, count: int = 4) -> list[Neighbour]:
+    def explain(self, image: Source, count: int = 4) -> list[records.Neighbour]:
         """The project's images that are most like this one."""
         (item,) = pictures.read_all([image], self._reference.image_size, keep=False)
-        if isinstance(item, Skipped):
+        if isinstance(item, records.Skipped):
             raise InputError(f"{item.file}: {item.reason}.")
         return self.snapshot().neighbours(self.encoder.embed([item.pixels])[0], count)
 
@@ -220,17 +207,17 @@ class Learner:
             raise InputError(f"The threshold is a similarity from -1 to 1; got {value}.")
         changes.set_threshold(self._store, None if value is None else float(value))
 
-    def map(self) -> list[MapPoint]:
+    def map(self) -> list[records.MapPoint]:
         """Two coordinates per image. With an encoder that knows its base classes the axes are theirs and stay."""
         knowledge = self.snapshot().knowledge
         axes = self.encoder.axes if self.encoder.axes.size else principal_axes(knowledge.prototypes)
         return [
-            MapPoint(image_id, memory.name, float(x), float(y))
+            records.MapPoint(image_id, memory.name, float(x), float(y))
             for memory in knowledge.memories
             for image_id, (x, y) in zip(memory.ids, memory.vectors @ axes.T, strict=True)
         ]
 
-    def doctor(self, test_folder: str | Path | None = None, base: int | None = None) -> Diagnosis:
+    def doctor(self, test_folder: str | Path | None = None, base: int | None = None) -> records.Diagnosis:
         """What is good and bad about the project's images, and what to do.
 
         `test_folder` holds a folder of images per class; `base`: how many classes, of those taught first, count as base
@@ -248,7 +235,7 @@ class Learner:
         files |= dict(self._store.all("SELECT sha256, file FROM images WHERE removed_by IS NULL"))
         return diagnose(snapshot, files, test)
 
-    def export(self, path: str | Path) -> ExportReport:
+    def export(self, path: str | Path) -> records.ExportReport:
         """An ONNX model that answers as the project does."""
         from fscil.teach.onnx.export import CHECKED, export
 
@@ -277,20 +264,20 @@ class Learner:
                 self._snapshot = load_snapshot(self._store, self.encoder, self._snapshot)
             return self._snapshot
 
-    def _read(self, given: list[Source], *, keep: bool) -> Iterator[list[Picture | Skipped]]:
+    def _read(self, given: list[Source], *, keep: bool) -> Iterator[list[Picture | records.Skipped]]:
         """In slices, so that a long list of photographs is never in memory as a whole."""
         for start in range(0, len(given), SLICE):
             part = given[start : start + SLICE]
             yield pictures.read_all(part, self._reference.image_size, keep=keep, first=start)
 
-    def _rivals(self, name: str) -> list[Rival]:
+    def _rivals(self, name: str) -> list[records.Rival]:
         knowledge = self.snapshot().knowledge
         mine = next((memory for memory in knowledge.memories if memory.name == name), None)
         if mine is None:  # forgotten in the meantime by another process
             return []
         similar = knowledge.prototypes @ mine.prototype
         others = [(float(s), m.name) for s, m in zip(similar, knowledge.memories, strict=True) if m is not mine]
-        return [Rival(other, s) for s, other in sorted(others, reverse=True)[:RIVALS]]
+        return [records.Rival(other, s) for s, other in sorted(others, reverse=True)[:RIVALS]]
 
 
 def import_onnx(model: str | Path, path: str | Path) -> Learner:

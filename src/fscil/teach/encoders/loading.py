@@ -53,7 +53,7 @@ def check(reference: Reference, state: Path) -> None:
 def load(reference: Reference, state: Path) -> Encoder:
     """The encoder of an existing project."""
     path = _weights_file(reference, state)
-    if reference.kind == "timm" or path is None:
+    if path is None:
         from fscil.teach.encoders.timm_networks import load_timm
 
         encoder = load_timm(reference.name.removeprefix(TIMM))
@@ -75,6 +75,7 @@ def load(reference: Reference, state: Path) -> Encoder:
 
 
 def _weights_file(reference: Reference, state: Path) -> Path | None:
+    """None for timm's, which keeps its own."""
     if reference.kind == "package":
         return package.network_file(reference.name)
     return {"checkpoint": state / "encoder.safetensors", "onnx": state / "encoder.onnx"}.get(reference.kind)

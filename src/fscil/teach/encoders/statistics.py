@@ -65,33 +65,22 @@ def from_base(
 ) -> Embedding:
     view = extract(checkpoint.backbone, images, blocks)
     stacked = torch.stack([view.final, *[view.layers[block] for block in blocks]], 1)
-    return from_features(stacked, labels, blocks, checkpoint.backbone.depth, shrinkage)
-
-
-def from_features(stacked: Tensor, labels: Tensor, blocks: tuple[int, ...], depth: int, shrinkage: float) -> Embedding:
-    embedding = embeddings.fit(stacked, labels, blocks, depth, shrinkage)
+    embedding = embeddings.fit(stacked, labels, blocks, checkpoint.backbone.depth, shrinkage)
     embedding.prior = _prior(embedding, stacked, labels)
     return embedding
 
 
-def _prior(
-    embedding: Embedding, stacked: Tensor, labels: Tensor, classes: int = 20, shots: int = 5
-) -> dict[str, float]:
-    """What temperature and unknown level a small project of base classes would have."""
+def _prior(embedding: Embedding, stacked: Tensor, labels: Tensor) -> dict[str, float]:
+    """What temperature and unknown level a project of twenty base classes with five images each would have."""
     vectors = embedding(stacked)
     memories = []
-    for label in labels.unique()[:classes].tolist():
-        rows = torch.nonzero(labels == label).flatten()[:shots]
+    for label in labels.unique()[:20].tolist():
+        rows = torch.nonzero(labels == label).flatten()[:5]
         ids = tuple(f"{label}-{row}" for row in rows.tolist())
         memories.append(ClassMemory.make(label, str(label), ids, vectors[rows].numpy(), embedding.space))
     knowledge = Knowledge(tuple(memories), embedding.space)
-    found = fit_calibration(knowledge, embedding.prior)
-    return {
-        "temperature": TEMPERATURE,
-        "level": found.level - LOWER,
-        "similarity": knowledge.similarity,
-        "trust": 1.0,
-    }
+    level = fit_calibration(knowledge, embedding.prior).level - LOWER
+    return {"temperature": TEMPERATURE, "level": level, "similarity": knowledge.similarity, "trust": 1.0}
 
 
 def main(name: str, path: str = "") -> None:

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fscil.teach.learning.knowledge import Knowledge, LeftOut
+from fscil.teach.learning.knowledge import Knowledge
 
 SAMPLE = 256  # images that are left out: a cost that does not grow with the project
 KNOWN = 0.8  # share of pictures that are assumed to show a class that was taught
@@ -42,13 +42,10 @@ class Calibration:
 
 
 def fit(knowledge: Knowledge, prior: Mapping[str, float]) -> Calibration:
-    return fit_left_out(knowledge.left_out(SAMPLE), prior)
-
-
-def fit_left_out(left: LeftOut, prior: Mapping[str, float]) -> Calibration:
     """`prior`: temperature, level, and how much they are to be trusted: 1 where they were measured."""
     from scipy.optimize import minimize  # slow to import
 
+    left = knowledge.left_out(SAMPLE)
     testable = np.isfinite(left.own)
     known, found = left.scores[testable].astype(np.float64), left.labels[testable]
     strange = left.others.astype(np.float64) if left.scores.shape[1] > 1 else np.empty((0, 0))

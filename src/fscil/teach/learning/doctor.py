@@ -28,7 +28,6 @@ Files = Mapping[str, str]  # image id -> the name it was given by
 def diagnose(snapshot: Snapshot, files: Files, test: FolderResult | None) -> Diagnosis:
     knowledge, calibration = snapshot.knowledge, snapshot.calibration
     left = knowledge.left_out(EXAMINED)
-    expected = expect(left, calibration)
     curve = learning_curve(knowledge)
     findings = [
         *_counts(knowledge),
@@ -43,10 +42,7 @@ def diagnose(snapshot: Snapshot, files: Files, test: FolderResult | None) -> Dia
         findings=sorted(findings, key=lambda each: order.index(each.severity)),
         classes=len(knowledge.memories),
         images=int(knowledge.sizes.sum()),
-        expected_accuracy=expected.accuracy if expected else None,
-        expected_low=expected.low if expected else None,
-        expected_high=expected.high if expected else None,
-        called_unknown=expected.called_unknown if expected else None,
+        **expect(left, calibration),
         learning_curve=curve,
         threshold=calibration.level,
         test=test,
@@ -97,9 +93,7 @@ def _doubles(knowledge: Knowledge, files: Files) -> list[Finding]:
 
 def _contradictions(knowledge: Knowledge, left: LeftOut, files: Files) -> list[Finding]:
     """Images that clearly look like another class, and classes where that happens to many."""
-    names, found = knowledge.names, []
-    testable = np.isfinite(left.own)
-    others = left.others
+    names, testable, others, found = knowledge.names, np.isfinite(left.own), left.others, []
     if not testable.any() or others.shape[1] < 2:
         return []
     taken = np.where(testable & (others.max(1) > left.own), others.argmax(1), -1)

@@ -46,7 +46,7 @@ def examine(snapshot: Snapshot, encoder: Encoder, folder: Path, base: int | None
         ],
         base_classes=base_classes,
         base=float(matrix.values[-1, 0]) if matrix is not None else None,
-        novel=_novel(matrix) if matrix is not None else None,
+        novel=float(np.average(matrix.values[-1, 1:], weights=matrix.test_counts[1:])) if matrix is not None else None,
         gacc_grid=measured["gacc_grid"] if measured else None,
         gacc_exact=measured["gacc_exact"] if measured else None,
         skipped=skipped,
@@ -92,8 +92,3 @@ def _matrix(
         rows.append([100 * float(right[np.isin(labels, seen)].mean()) for seen in groups[: at + 1]])
     counts = [int(np.isin(labels, group).sum()) for group in groups]
     return AccuracyMatrix.from_lists(rows, [len(group) for group in groups], counts), count
-
-
-def _novel(matrix: AccuracyMatrix) -> float:
-    weights = np.array(matrix.test_counts[1:], dtype=float)
-    return float((matrix.values[-1, 1:] * weights).sum() / weights.sum())

@@ -1,7 +1,6 @@
 """What accuracy to expect, from the project's own images alone: leave-one-out, and a curve over images per class."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,27 +13,19 @@ DRAWS = 10
 CURVE_CLASSES = 100  # of a larger project as many are drawn, at even distances; the curve then speaks of those
 
 
-@dataclass(frozen=True)
-class Expectation:
-    """Percent of left-out images that get the right answer ('unknown' is a wrong one), with a 95 % interval."""
-
-    accuracy: float
-    low: float
-    high: float
-    called_unknown: float
-    tested: int
-
-
-def expect(left: LeftOut, calibration: Calibration) -> Expectation | None:
-    """None where no class has two images."""
+def expect(left: LeftOut, calibration: Calibration) -> dict[str, float | None]:
+    """Percent of left-out images that get the right answer ('unknown' is a wrong one), with a 95 % interval, by the
+    names in `Diagnosis`; None where no class has two images.
+    """
     testable = np.isfinite(left.own)
     if not testable.any():
-        return None
+        return dict.fromkeys(("expected_accuracy", "expected_low", "expected_high", "called_unknown"))
     answers = calibration.probabilities(left.scores[testable]).argmax(1)
     right = int((answers == left.labels[testable]).sum())
     low, high = wilson(right, len(answers))
     unknown = 100 * float((answers == left.scores.shape[1]).mean())
-    return Expectation(100 * right / len(answers), low, high, unknown, len(answers))
+    accuracy = 100 * right / len(answers)
+    return {"expected_accuracy": accuracy, "expected_low": low, "expected_high": high, "called_unknown": unknown}
 
 
 def wilson(right: int, tested: int) -> tuple[float, float]:

@@ -1,69 +1,13 @@
 """The doctor's words: what each finding says and advises, and the report for people."""
 
+import tomllib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from fscil.teach.project.records import Diagnosis, Finding, FolderResult, Severity
 
-# kind: severity, message, advice
-_FINDINGS: dict[str, tuple[Severity, str, str]] = {
-    "empty": ("problem", "The project knows no class yet.", "Teach it two classes or more."),
-    "one_class": (
-        "warning",
-        "There is one class only, so 'unknown' rests on the encoder's expectation.",
-        "Teach a second class: something that is easily taken for the first.",
-    ),
-    "few_images": (
-        "warning",
-        "{names} {have} fewer than {limit} images.",
-        "Add images until there are five, taken from different sides and in different light.",
-    ),
-    "imbalance": (
-        "info",
-        "'{name}' has {count} images, a typical class {typical:.0f}.",
-        "Answers are corrected for the number of images; more images of the small classes help most.",
-    ),
-    "same_picture_two_classes": (
-        "problem",
-        "{pair} look like one picture, but one is in '{one}' and the other in '{other}'.",
-        "Remove the one that is wrong.",
-    ),
-    "near_duplicate": (
-        "warning",
-        "{pair} in '{one}' look like one picture.",
-        "Remove one and add a different picture: a copy teaches nothing and makes the class look easier than it is.",
-    ),
-    "contradictory_class": (
-        "problem",
-        "{wrong} of {tested} images of '{name}' look more like other classes than like it.",
-        "If it holds different things, make a class of each; else add images until it is consistent.",
-    ),
-    "looks_like_another": (
-        "warning",
-        "{file} is in '{name}' but looks like '{other}'.",
-        "Look at it: if it shows '{other}', move it there; if it is a bad picture, remove it.",
-    ),
-    "confusable": (
-        "info",
-        "'{one}' and '{other}' are taken for each other: {count} of their {of} images.",
-        "Add images that show what sets them apart; or make them one class, if the difference does not matter.",
-    ),
-    "worst_images": (
-        "info",
-        "Least like the rest of their class: {shown}.",
-        "Look at them. Odd but right ones are worth keeping, with more of their kind; bad ones are better removed.",
-    ),
-    "enough": (
-        "info",
-        "Going {step} brought {gain:+.1f} points: the images seem enough for these classes.",
-        "Rather than more of the same, add pictures of situations that are missing.",
-    ),
-    "more_helps": (
-        "info",
-        "Going {step} still brought {gain:+.1f} points of accuracy.",
-        "More images will help: bring the classes to {more} or more.",
-    ),
-}
+_FINDINGS = tomllib.loads(Path(__file__).with_name("findings.toml").read_text(encoding="utf-8"))
 _SIGNS: dict[Severity, str] = {"problem": "!!", "warning": "! ", "info": "- "}
 SHOWN = 12  # findings of one severity; the rest is counted
 
@@ -76,10 +20,9 @@ def finding(
     severity: Severity | None = None,
     **values: Any,
 ) -> Finding:
-    usual, message, advice = _FINDINGS[kind]
-    return Finding(
-        kind, severity or usual, message.format(**values), advice.format(**values), list(images), list(classes)
-    )
+    usual = _FINDINGS[kind]
+    message, advice = usual["message"].format(**values), usual["advice"].format(**values)
+    return Finding(kind, severity or usual["severity"], message, advice, list(images), list(classes))
 
 
 def diagnosis_text(diagnosis: Diagnosis) -> str:

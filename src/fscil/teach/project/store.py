@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from fscil.core.errors import InputError
-from fscil.teach.project import schema
 from fscil.teach.project.transaction import Transaction, flush_folder, image_path
 
 FILE = "project.sqlite"
+VERSION = 1  # of the tables in schema.sql
 WAIT_SECONDS = 20.0  # for another writer
 UNDO_DEPTH = 20  # changes that can be undone; what they removed is kept until then
 
@@ -40,11 +40,11 @@ class Store:
             version = int(self.meta("schema") or 0)
         except (sqlite3.DatabaseError, ValueError) as error:
             raise InputError(f"{database} is not a readable project ({error}); restore it from a copy.") from None
-        if version != schema.VERSION:
+        if version != VERSION:
             self._reader.close()
             raise InputError(
                 f"{path} was made by another version of fscil (project format {version}, this one reads "
-                f"{schema.VERSION}); install that version."
+                f"{VERSION}); install that version."
             )
         self._writer: sqlite3.Connection | None = None
         if not readonly:
@@ -59,10 +59,10 @@ class Store:
     def create(cls, path: Path, meta: dict[str, str]) -> Store:
         """Make the database under another name and rename it when it is complete."""
         temporary = path / f".project-{os.getpid()}.sqlite"
-        rows = {**meta, "schema": str(schema.VERSION), "generation": "0"}
+        rows = {**meta, "schema": str(VERSION), "generation": "0"}
         try:
             connection = _connect(temporary, readonly=False)
-            connection.executescript(schema.TABLES)
+            connection.executescript(Path(__file__).with_name("schema.sql").read_text(encoding="utf-8"))
             connection.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
             connection.close()  # folds the write-ahead log into the file
         except sqlite3.OperationalError as error:
@@ -99,7 +99,8 @@ class Store:
         """One durable change: recorded in the history and visible to others when the block ends without error."""
         with self.transaction() as transaction:
             number = transaction.one("SELECT coalesce(max(number), 0) + 1 FROM changes")
-            transaction.number, transaction.now = number, timestamp()
+            transaction.number = number
+            transaction.now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
             transaction.run(
                 "INSERT INTO changes (number, at, kind, what, detail) VALUES (?, ?, ?, '', '{}')",
                 number, transaction.now, kind,
@@ -192,10 +193,6 @@ def claim(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InputError(f"{path} cannot be made a project: {error.strerror}; choose another folder.") from None
-
-
-def timestamp() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _connect(database: Path, readonly: bool) -> sqlite3.Connection:

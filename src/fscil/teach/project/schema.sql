@@ -1,8 +1,5 @@
-"""The tables of a project. Rows that a change removes stay, marked with its number, for as long as it can be undone."""
+-- The tables of a project. Rows that a change removes stay, marked with its number, for as long as it can be undone.
 
-VERSION = 1
-
-TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
 CREATE TABLE changes (
@@ -40,4 +37,3 @@ CREATE UNIQUE INDEX live_images ON images (sha256) WHERE removed_by IS NULL;
 CREATE INDEX images_of_class ON images (class_id);
 CREATE INDEX images_removed ON images (removed_by) WHERE removed_by IS NOT NULL;
 CREATE INDEX images_added ON images (added_by);
-"""
