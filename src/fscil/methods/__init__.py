@@ -22,10 +22,10 @@ from fscil.methods.sppr import SPPR
 from fscil.methods.teen import TEEN
 from fscil.methods.yourself import YourSelf
 
-METHODS: tuple[type[Method], ...] = (
+_METHODS: tuple[type[Method], ...] = (
     Lazy, Prototypes, CLOM, S3C, SAVC, SPPR, CEC, LIMIT, FACT, CFSCIL, NCFSCIL, ALICE, TEEN, FeCAM, YourSelf,
 )  # fmt: skip
-REGISTRY: dict[str, type[Method]] = {method.name: method for method in METHODS}
+REGISTRY = {method.name: method for method in _METHODS}
 
 
 def find(name: str) -> type[Method]:
@@ -38,6 +38,3 @@ def find(name: str) -> type[Method]:
 def make(name: str, options: Mapping[str, Any] | None = None) -> Method:
     """A fresh method with its options; unknown names and options are refused."""
     return build(find(name), options or {}, where=f"options.{name}.")
-
-
-__all__ = ["METHODS", "REGISTRY", "Lazy", "Method", "Prototypes", "YourSelf", "find", "make"]

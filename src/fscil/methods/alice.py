@@ -6,7 +6,7 @@ base training (`fscil.objectives.alice`); afterwards nothing is trained.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -19,10 +19,10 @@ from fscil.methods.base import Method, features, mean_features
 
 @dataclass
 class ALICE(Method):
-    name: ClassVar[str] = "alice"
-    title: ClassVar[str] = "ALICE"
-    paper: ClassVar[str] = "Peng et al., ECCV 2022"
-    differences: ClassVar[str] = (
+    name = "alice"
+    title = "ALICE"
+    paper = "Peng et al., ECCV 2022"
+    differences = (
         "the last epoch is kept, not the best on the test set; fewer fused images, for longer; no hue, no greyscale"
     )
 
@@ -32,7 +32,7 @@ class ALICE(Method):
 
     def fit_base(self, session: Session) -> None:
         x = features(session).final
-        self.all_means_ = F.normalize(mean_features(x, session.labels, session.classes), dim=-1)
+        self.all_means_ = F.normalize(mean_features(x, session), dim=-1)
         self.means_ = self.all_means_
         if self.balanced:
             chosen = []
@@ -44,7 +44,7 @@ class ALICE(Method):
             self.means_ = F.normalize(torch.stack(chosen), dim=-1)
 
     def fit_novel(self, session: Session) -> None:
-        new = F.normalize(mean_features(features(session).final, session.labels, session.classes), dim=-1)
+        new = F.normalize(mean_features(features(session).final, session), dim=-1)
         self.means_ = torch.cat([self.means_, new])
         self.all_means_ = torch.cat([self.all_means_, new])
 

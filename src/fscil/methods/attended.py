@@ -16,12 +16,11 @@ from fscil.backbones.extract import at_one_length
 from fscil.core.options import Amount, BelowOne, Positive, Whole
 from fscil.data.session import Session, View
 from fscil.methods.attention import PrototypeAttention
-from fscil.methods.base import Method, class_means, descend, features
-from fscil.methods.episodes import halving
+from fscil.methods.base import ClassMeans, descend, features
 
 
 @dataclass
-class AttendedPrototypes(Method):
+class AttendedPrototypes(ClassMeans):
     steps: Whole = 500  # of meta-training; 0: the layer stays as it starts
     lr: Amount = 0.02  # of meta-training, halved after every fifth of the steps
     momentum: BelowOne = 0.9
@@ -34,16 +33,20 @@ class AttendedPrototypes(Method):
         """What gives the loss of one episode after another."""
 
     def fit_base(self, session: Session) -> None:
+        super().fit_base(session)
         final = features(session).final
-        self.prototypes_ = class_means(final, session.labels, session.classes)
         # Built on the CPU and moved, so that the start does not depend on the device.
         start = torch.Generator().manual_seed(self.seed_)
         self.attention_ = PrototypeAttention(final.shape[1], start, self.zero_start).to(final.device)
-        self._meta_train(self.episodes(session, torch.Generator(final.device).manual_seed(self.seed_)))
-
-    def fit_novel(self, session: Session) -> None:
-        new = class_means(features(session).final, session.labels, session.classes)
-        self.prototypes_ = torch.cat([self.prototypes_, new])
+        episode = self.episodes(session, torch.Generator(final.device).manual_seed(self.seed_))
+        momentum, decay = self.momentum, self.weight_decay
+        optimizer = torch.optim.SGD(
+            self.attention_.parameters(), self.lr, momentum, weight_decay=decay, nesterov=momentum > 0
+        )
+        # Half the rate after every fifth of the steps, which is CEC's schedule at any length.
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, max(1, self.steps // 5), gamma=0.5)
+        descend(episode, optimizer, self.steps, schedule)
+        self.attention_.requires_grad_(False)
 
     def scores(self, view: View) -> Tensor:
         return self.attention_.scores(at_one_length(self.prototypes_), at_one_length(view.final))
@@ -54,14 +57,3 @@ class AttendedPrototypes(Method):
             empty = PrototypeAttention(self.prototypes_.shape[1], torch.Generator())
             empty.load_state_dict(state["attention_"])
             self.attention_ = empty.to(self.prototypes_.device).requires_grad_(False)
-
-    def _meta_train(self, episode: Callable[[], Tensor]) -> None:
-        optimizer = torch.optim.SGD(
-            self.attention_.parameters(),
-            lr=self.lr,
-            momentum=self.momentum,
-            weight_decay=self.weight_decay,
-            nesterov=self.momentum > 0,
-        )
-        descend(episode, optimizer, self.steps, halving(optimizer, self.steps))
-        self.attention_.requires_grad_(False)

@@ -64,6 +64,28 @@ class Method(Checked, ABC):
         for name, value in state.items():
             setattr(self, name, value)
 
+    def _generator(self, number: int, device: torch.device) -> torch.Generator:
+        """Random numbers of the method's seed: others for every number, such as that of a session."""
+        return torch.Generator(device).manual_seed(self.seed_ * 1_000_003 + number)
+
+
+@dataclass
+class ClassMeans(Method):
+    """What remembers of a class the mean of its unit features, in `prototypes_`, and compares by the cosine to it."""
+
+    def means(self, session: Session) -> Tensor:
+        """(classes, d), or (kinds of features, classes, d)."""
+        return class_means(features(session).final, session)
+
+    def fit_base(self, session: Session) -> None:
+        self.prototypes_ = self.means(session)
+
+    def fit_novel(self, session: Session) -> None:
+        self.prototypes_ = torch.cat([self.prototypes_, self.means(session)], -2)
+
+    def scores(self, view: View) -> Tensor:
+        return F.normalize(view.final, dim=-1) @ self.prototypes_.T
+
 
 def _plain(value: Any) -> Any:
     """A module, or what is stored like one, as its tensors."""
@@ -79,19 +101,22 @@ def features(session: Session) -> View:
     return session.view
 
 
-def class_means(features: Tensor, labels: Tensor, classes: range) -> Tensor:
-    """Mean of the unit features of each class, itself made unit: (classes, d)."""
-    unit = F.normalize(features, dim=-1)
-    sums = torch.zeros(len(classes), features.shape[-1], dtype=features.dtype, device=features.device)
-    sums.index_add_(0, labels - classes.start, unit)
+def class_means(features: Tensor, session: Session) -> Tensor:
+    """Mean of the unit features of each class of the session, itself made unit: (classes, d)."""
+    unit, classes = F.normalize(features, dim=-1), session.classes
+    sums = unit.new_zeros(len(classes), unit.shape[1]).index_add_(0, session.labels - classes.start, unit)
     return F.normalize(sums, dim=-1)
 
 
-def mean_features(features: Tensor, labels: Tensor, classes: range) -> Tensor:
-    """Mean of the features of each class as they are, lengths and all: (classes, d)."""
-    sums = torch.zeros(len(classes), features.shape[-1], dtype=features.dtype, device=features.device)
-    sums.index_add_(0, labels - classes.start, features)
-    return sums / torch.bincount(labels - classes.start, minlength=len(classes)).clamp(min=1)[:, None]
+def mean_features(features: Tensor, session: Session) -> Tensor:
+    """Mean of the features of each class of the session as they are, lengths and all: (classes, d)."""
+    return means_by_label(features, session.labels - session.classes.start, len(session.classes))
+
+
+def means_by_label(x: Tensor, labels: Tensor, count: int) -> Tensor:
+    """(count, d), of x (n, d) and labels that count from 0; zero where a label has no row."""
+    sums = x.new_zeros(count, x.shape[1]).index_add_(0, labels, x)
+    return sums / torch.bincount(labels, minlength=count).clamp(min=1)[:, None]
 
 
 @contextmanager

@@ -6,12 +6,12 @@ which the class vectors are made anew whenever the layer has changed. Base train
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.optim import SGD, AdamW, Optimizer
+from torch.optim import SGD, AdamW
 
 from fscil.backbones.extract import at_one_length
 from fscil.core.options import Amount, Count, Whole
@@ -20,17 +20,17 @@ from fscil.methods.base import Method, descend, features, mean_features
 from fscil.methods.episodes import ClassRows
 from fscil.objectives.c_fscil import episode_losses, squashed_cosines
 
-NUDGING, ALIGNING = {1: 0, 2: 0, 3: 100}, {1: 0, 2: 10, 3: 50}  # steps by mode
+NUDGING, ALIGNING = 100, {2: 10, 3: 50}  # steps; of aligning by mode
 
 
 @dataclass
 class CFSCIL(Method):
     """Wide quasi-orthogonal class vectors, made from one stored mean feature per class."""
 
-    name: ClassVar[str] = "c-fscil"
-    title: ClassVar[str] = "C-FSCIL"
-    paper: ClassVar[str] = "Hersche et al., CVPR 2022"
-    differences: ClassVar[str] = (
+    name = "c-fscil"
+    title = "C-FSCIL"
+    paper = "Hersche et al., CVPR 2022"
+    differences = (
         "episodes inside base training's batches or on frozen features; means, not sums, for base and new classes alike"
     )
 
@@ -69,10 +69,10 @@ class CFSCIL(Method):
         return F.linear(x, self.weight_, self.bias_)
 
     def _remember(self, x: Tensor, session: Session) -> None:
-        self.memory_ = torch.cat([self.memory_, mean_features(x, session.labels, session.classes)])
+        self.memory_ = torch.cat([self.memory_, mean_features(x, session)])
         vectors = self._embed(self.memory_)
         if self.mode > 1:
-            self._align(vectors.sign() if self.mode == 2 else nudged(vectors, NUDGING[3], self.nudge_lr))
+            self._align(vectors.sign() if self.mode == 2 else nudged(vectors, NUDGING, self.nudge_lr))
         self.vectors_ = self._embed(self.memory_)
 
     def _align(self, targets: Tensor) -> None:
@@ -82,10 +82,7 @@ class CFSCIL(Method):
         def loss() -> Tensor:
             return -F.cosine_similarity(self._embed(self.memory_).tanh(), target, dim=-1).mean()
 
-        decay = self.weight_decay
-        self._descend(
-            loss, ALIGNING[self.mode], lambda p: SGD(p, self.lr, momentum=0.9, nesterov=True, weight_decay=decay)
-        )
+        self._descend(loss, ALIGNING[self.mode], SGD, lr=self.lr, momentum=0.9, nesterov=True)
 
     def _meta_train(self, x: Tensor, session: Session) -> None:
         generator = torch.Generator(x.device).manual_seed(self.seed_)
@@ -100,12 +97,12 @@ class CFSCIL(Method):
                 prototypes = self._embed(support.mean(1))
             return episode_losses(self._embed(queries.flatten(0, 1)), prototypes, targets).mean()
 
-        self._descend(loss, self.meta_steps, lambda p: AdamW(p, self.meta_lr, weight_decay=self.weight_decay))
+        self._descend(loss, self.meta_steps, AdamW, lr=self.meta_lr)
 
-    def _descend(self, loss: Callable[[], Tensor], steps: int, build: Callable[[list[Tensor]], Optimizer]) -> None:
+    def _descend(self, loss: Callable[[], Tensor], steps: int, kind: type[Any], **settings: Any) -> None:
         """Train the layer; the rate falls to a tenth after 3/7 and 6/7 of the steps, as in the official code."""
         self.weight_, self.bias_ = self.weight_.clone().requires_grad_(), self.bias_.clone().requires_grad_()
-        optimizer = build([self.weight_, self.bias_])
+        optimizer = kind([self.weight_, self.bias_], weight_decay=self.weight_decay, **settings)
         schedule = torch.optim.lr_scheduler.StepLR(optimizer, max(1, round(steps * 3 / 7)), gamma=0.1)
         descend(loss, optimizer, steps, schedule)
         self.weight_, self.bias_ = self.weight_.detach(), self.bias_.detach()

@@ -5,7 +5,6 @@ Zhang et al., Few-Shot Incremental Learning with Continually Evolved Classifiers
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -25,11 +24,11 @@ from fscil.methods.episodes import ClassRows, some_classes
 class CEC(AttendedPrototypes):
     """Class means adapted to each query by attention, meta-trained with turned base classes as new ones."""
 
-    name: ClassVar[str] = "cec"
-    title: ClassVar[str] = "CEC"
-    paper: ClassVar[str] = "Zhang et al., CVPR 2021"
-    needs: ClassVar[frozenset[str]] = frozenset({"images", "backbone"})
-    differences: ClassVar[str] = "network frozen in meta-training; the attention layer starts at zero"
+    name = "cec"
+    title = "CEC"
+    paper = "Zhang et al., CVPR 2021"
+    needs = frozenset({"images", "backbone"})
+    differences = "network frozen in meta-training; the attention layer starts at zero"
 
     way: Count = 15  # base classes of an episode, each of which comes a second time turned
     shot: Count = 1  # images that make a class's prototype in an episode

@@ -6,7 +6,7 @@ A network trained with `train.objective=clom` comes with its branch; for any oth
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
@@ -15,21 +15,20 @@ from torch import Tensor
 from fscil.backbones import CosineHead
 from fscil.core.options import Amount, Bounds, Count, Positive
 from fscil.data.session import Session, View
-from fscil.methods.base import Method, class_means, descend, features, seeded
+from fscil.methods.base import ClassMeans, class_means, descend, features, seeded
 from fscil.objectives.clom import ExtraBranch
 from fscil.objectives.margins import related_margins, with_margins
 from fscil.training.checkpoint import under
 
-_BRANCH = "branch."  # the branch's tensors in what base training learned
 _SCALE = 16.0
 
 
 @dataclass
-class CLOM(Method):
-    name: ClassVar[str] = "clom"
-    title: ClassVar[str] = "CLOM"
-    paper: ClassVar[str] = "Zou et al., NeurIPS 2022"
-    differences: ClassVar[str] = (
+class CLOM(ClassMeans):
+    name = "clom"
+    title = "CLOM"
+    paper = "Zou et al., NeurIPS 2022"
+    differences = (
         "the last epoch is kept, not the best on the test set; shots are not augmented; class relations every step"
     )
 
@@ -43,31 +42,26 @@ class CLOM(Method):
     weight_decay: Amount = 5e-4
 
     def fit_base(self, session: Session) -> None:
-        self.branch_ = under(_BRANCH, session.extras)
-        if not self.branch_:
-            self.branch_ = self._learn(features(session).final, session.labels, len(session.classes))
-        self.prototypes_, self.extra_ = self._means(session)
+        learned = under("branch.", session.extras)
+        self.branch_ = learned or self._learn(features(session).final, session.labels, len(session.classes))
+        super().fit_base(session)
+        self.extra_ = class_means(self._wide(features(session)), session)
 
     def fit_novel(self, session: Session) -> None:
-        plain, extra = self._means(session)
-        self.prototypes_, self.extra_ = torch.cat([self.prototypes_, plain]), torch.cat([self.extra_, extra])
+        super().fit_novel(session)
+        self.extra_ = torch.cat([self.extra_, class_means(self._wide(features(session)), session)])
 
     def scores(self, view: View) -> Tensor:
-        return self._plain(view) + self.weight_extra * self._extra(view)
+        return super().scores(view) + self.weight_extra * self._extra(view)
 
     def variants(self) -> dict[str, Callable[[View], Tensor]]:
-        return {"features alone": self._plain, "branch alone": self._extra}
-
-    def _plain(self, view: View) -> Tensor:
-        return F.normalize(view.final, dim=-1) @ self.prototypes_.T
+        return {"features alone": super().scores, "branch alone": self._extra}
 
     def _extra(self, view: View) -> Tensor:
-        return F.normalize(ExtraBranch.of(self.branch_)(view.final), dim=-1) @ self.extra_.T
+        return F.normalize(self._wide(view), dim=-1) @ self.extra_.T
 
-    def _means(self, session: Session) -> tuple[Tensor, Tensor]:
-        x = features(session).final
-        branch = ExtraBranch.of(self.branch_)
-        return tuple(class_means(part, session.labels, session.classes) for part in (x, branch(x)))  # type: ignore[return-value]
+    def _wide(self, view: View) -> Tensor:
+        return ExtraBranch.of(self.branch_)(view.final)
 
     def _learn(self, x: Tensor, labels: Tensor, classes: int) -> dict[str, Tensor]:
         """The branch on frozen features, with its positive margin: the authors' optimizer and schedule, in steps."""

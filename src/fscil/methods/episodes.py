@@ -31,8 +31,3 @@ class ClassRows:
 def some_classes(total: int, count: int, generator: torch.Generator) -> Tensor:
     """`count` different classes of `total` in random order; all of them where there are fewer."""
     return torch.rand(total, generator=generator, device=generator.device).argsort()[:count]
-
-
-def halving(optimizer: torch.optim.Optimizer, steps: int) -> torch.optim.lr_scheduler.StepLR:
-    """Half the rate after every fifth of the steps, which is CEC's schedule at any length."""
-    return torch.optim.lr_scheduler.StepLR(optimizer, max(1, steps // 5), gamma=0.5)

@@ -4,7 +4,7 @@ Zhou et al., Forward Compatible Few-Shot Class-Incremental Learning, CVPR 2022. 
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -13,18 +13,18 @@ from torch import Tensor
 from fscil.core.options import Amount, Count, Positive, Share, Whole
 from fscil.data.augment import symmetric_beta
 from fscil.data.session import Session, View
-from fscil.methods.base import Method, class_means, descend, features
+from fscil.methods.base import ClassMeans, descend, features
 from fscil.objectives.fact import mixture_losses
 
 
 @dataclass
-class FACT(Method):
+class FACT(ClassMeans):
     """Class means and the vote of virtual prototypes that base training reserved for classes to come."""
 
-    name: ClassVar[str] = "fact"
-    title: ClassVar[str] = "FACT"
-    paper: ClassVar[str] = "Zhou et al., CVPR 2022"
-    differences: ClassVar[str] = (
+    name = "fact"
+    title = "FACT"
+    paper = "Zhou et al., CVPR 2022"
+    differences = (
         "vote with unit class vectors; class means in every session; virtual prototypes are learned on frozen features "
         "where base training brought none"
     )
@@ -40,14 +40,10 @@ class FACT(Method):
     alpha: Positive = 0.5  # Beta(alpha, alpha) gives the shares of those mixtures
 
     def fit_base(self, session: Session) -> None:
-        self.prototypes_ = class_means(features(session).final, session.labels, session.classes)
+        super().fit_base(session)
         self.base_classes_ = len(session.classes)
         trained = session.extras.get("virtual")
         self.virtual_ = F.normalize(self._learn_virtual(session) if trained is None else trained.float(), dim=-1)
-
-    def fit_novel(self, session: Session) -> None:
-        new = class_means(features(session).final, session.labels, session.classes)
-        self.prototypes_ = torch.cat([self.prototypes_, new])
 
     def scores(self, view: View) -> Tensor:
         unit = F.normalize(view.final, dim=-1)

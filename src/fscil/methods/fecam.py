@@ -6,7 +6,6 @@ Learning with Pre-trained Vision Transformers, CVPR workshops 2024.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -21,10 +20,10 @@ from fscil.methods.teen import calibrated, kinship
 
 @dataclass
 class FeCAM(Method):
-    name: ClassVar[str] = "fecam"
-    title: ClassVar[str] = "FeCAM"
-    paper: ClassVar[str] = "Goswami et al., NeurIPS 2023"
-    differences: ClassVar[str] = "the base session is scored like the others; shrinkage chosen without test data"
+    name = "fecam"
+    title = "FeCAM"
+    paper = "Goswami et al., NeurIPS 2023"
+    differences = "the base session is scored like the others; shrinkage chosen without test data"
 
     power: Share = 0.5  # Tukey's transform where no feature is negative; 0: log, 1: none (as always with calibrate)
     diagonal: Positive = 100.0  # gamma 1: the mean variance times this is added to every variance
@@ -48,14 +47,14 @@ class FeCAM(Method):
         # Tukey's transform needs a last ReLU; a transformer's features keep their signs and are made unit instead.
         self.signed_ = bool((x < 0).any())
         self.base_ = len(session.classes)
-        self.means_ = mean_features(self._prepared(x), session.labels, session.classes)
+        self.means_ = mean_features(self._prepared(x), session)
         self.covariances_ = self._covariances(x, session)
         self.whitening_ = self._whitening(self.covariances_)
         self.centres_ = self._centres(self.means_)
 
     def fit_novel(self, session: Session) -> None:
         x = features(session).final
-        means = mean_features(self._prepared(x), session.labels, session.classes)
+        means = mean_features(self._prepared(x), session)
         covariances = self._covariances(x, session)
         lonely = torch.bincount(session.labels - session.classes.start, minlength=len(means)) < 2
         covariances[lonely] = self.covariances_.mean(0)  # one shot has no spread of its own
@@ -87,7 +86,7 @@ class FeCAM(Method):
 
     def _covariances(self, x: Tensor, session: Session) -> Tensor:
         x = self._tukey(self._prepared(x))
-        centred = x - mean_features(x, session.labels, session.classes)[session.labels - session.classes.start]
+        centred = x - mean_features(x, session)[session.labels - session.classes.start]
         parts = [centred[session.labels == c] for c in session.classes]
         return torch.stack([part.T @ part / max(1, len(part) - 1) for part in parts])
 

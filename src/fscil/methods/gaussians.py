@@ -9,6 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fscil.methods.base import means_by_label
+
 
 class ClassGaussians:
     """Means and covariance factors of all classes seen: `groups` independent Gaussians of width `dim` per class."""
@@ -21,19 +23,14 @@ class ClassGaussians:
 
     def fit_base(self, x: Tensor, labels: Tensor) -> None:
         """`x` is (n, groups, dim); labels count from 0."""
-        count, groups, dim = x.shape
-        means = torch.zeros(self.base_classes, groups, dim, device=x.device)
-        sizes = torch.zeros(self.base_classes, device=x.device).index_add_(
-            0, labels, torch.ones(count, device=x.device)
-        )
-        means.index_add_(0, labels, x)
-        means /= sizes[:, None, None]
-        covariances = torch.zeros(self.base_classes, groups, dim, dim, device=x.device)
-        for c in range(self.base_classes):  # one product per class: a batch would need padding
-            centred = (x[labels == c] - means[c]).transpose(0, 1)
-            covariances[c] = centred.transpose(1, 2) @ centred / (sizes[c] - 1).clamp(min=1)
-        self.means, self.covariances = means, covariances
-        self.factors = self._factor(covariances)
+        _, groups, dim = x.shape
+        self.means = means_by_label(x.flatten(1), labels, self.base_classes).unflatten(1, (groups, dim))
+        sizes = torch.bincount(labels, minlength=self.base_classes)
+        self.covariances = x.new_zeros(self.base_classes, groups, dim, dim)
+        for c, mean in enumerate(self.means):  # one product per class: a batch would need padding
+            centred = (x[labels == c] - mean).transpose(0, 1)
+            self.covariances[c] = centred.mT @ centred / (sizes[c] - 1).clamp(min=1)
+        self.factors = self._factor(self.covariances)
 
     def add_novel(self, means: Tensor) -> None:
         """New classes with the given means (new, groups, dim) and borrowed covariances."""

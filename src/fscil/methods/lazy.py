@@ -1,7 +1,7 @@
 """Lazy: the corner case of section 3.3 as a method. What every method must beat in gAcc, and often does not in aAcc."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch.nn.functional as F
 from torch import Tensor
@@ -16,10 +16,10 @@ _NEVER = -2.0  # below every cosine
 class Lazy(Method):
     """Freeze and forget: the base classifier answers, a new class is never predicted."""
 
-    name: ClassVar[str] = "lazy"
-    title: ClassVar[str] = "Lazy"
-    paper: ClassVar[str] = "Tang et al., ECCV 2024 (corner case)"
-    differences: ClassVar[str] = "the paper's is a table of made-up accuracies; here the trained network gives them"
+    name = "lazy"
+    title = "Lazy"
+    paper = "Tang et al., ECCV 2024 (corner case)"
+    differences = "the paper's is a table of made-up accuracies; here the trained network gives them"
 
     # What classifies: the trained head, where its weights compare with features, or class means.
     classifier: Literal["head", "means"] = "head"
@@ -29,7 +29,7 @@ class Lazy(Method):
         if self.classifier == "head" and session.head is not None:
             self.weights_ = F.normalize(session.head.float(), dim=-1)
         else:
-            self.weights_ = class_means(features(session).final, session.labels, session.classes)
+            self.weights_ = class_means(features(session).final, session)
         self.seen_ = session.classes.stop
 
     def fit_novel(self, session: Session) -> None:

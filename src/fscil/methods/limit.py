@@ -5,7 +5,6 @@ Zhou et al., Few-Shot Class-Incremental Learning by Sampling Multi-Phase Tasks, 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -23,10 +22,10 @@ from fscil.methods.episodes import ClassRows, some_classes
 class LIMIT(AttendedPrototypes):
     """Class means calibrated by attention, meta-trained on tasks in which few-shot prototypes replace some of them."""
 
-    name: ClassVar[str] = "limit"
-    title: ClassVar[str] = "LIMIT"
-    paper: ClassVar[str] = "Zhou et al., TPAMI 2022"
-    differences: ClassVar[str] = (
+    name = "limit"
+    title = "LIMIT"
+    paper = "Zhou et al., TPAMI 2022"
+    differences = (
         "network frozen in meta-training; tasks draw their own classes; only classes seen so far are attended to"
     )
 

@@ -9,7 +9,7 @@ import copy
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 import torch
 import torch.nn.functional as F
@@ -19,7 +19,7 @@ from fscil.backbones.heads import DIM, EtfHead, Neck, simplex_frame
 from fscil.core.errors import InputError
 from fscil.core.options import Amount, BelowOne, Bounds, Count, Items, Share, Whole
 from fscil.data.session import Session, View
-from fscil.methods.base import Method, features, mean_features
+from fscil.methods.base import Method, descend, features, mean_features, seeded
 from fscil.objectives.dot_regression import WEIGHT
 
 Batch = tuple[Tensor, Tensor]  # features (n, d), labels (n,)
@@ -27,11 +27,11 @@ Batch = tuple[Tensor, Tensor]  # features (n, d), labels (n,)
 
 @dataclass
 class NCFSCIL(Method):
-    name: ClassVar[str] = "nc-fscil"
-    title: ClassVar[str] = "NC-FSCIL"
-    paper: ClassVar[str] = "Yang et al., ICLR 2023"
-    needs: ClassVar[frozenset[str]] = frozenset({"backbone"})
-    differences: ClassVar[str] = "last epoch, not the best on the test set; makes a neck where the network has none"
+    name = "nc-fscil"
+    title = "NC-FSCIL"
+    paper = "Yang et al., ICLR 2023"
+    needs = frozenset({"backbone"})
+    differences = "last epoch, not the best on the test set; makes a neck where the network has none"
 
     # Updates in sessions 1, 2, ...; the last number also for all that follow.
     steps: Annotated[tuple[Count, ...], Items(least=1)] = (100, 150, 200, 240, 280, 320, 400)
@@ -51,7 +51,7 @@ class NCFSCIL(Method):
     def fit_base(self, session: Session) -> None:
         x = features(session).final
         self.base_ = len(session.classes)
-        self.means_ = mean_features(x, session.labels, session.classes)
+        self.means_ = mean_features(x, session)
         head = getattr(session.network, "head", None)
         if isinstance(head, EtfHead):
             self.neck_ = copy.deepcopy(head.neck).float().requires_grad_()
@@ -62,7 +62,7 @@ class NCFSCIL(Method):
         start = torch.Generator().manual_seed(self.seed_)
         self.frame_ = simplex_frame(self.vertices, DIM, start).to(x.device)
         self.neck_ = _fresh_neck(x.shape[1], self.seed_).to(x.device)
-        batches = _batches(x, session.labels, self.base_batch, self._generator(0))
+        batches = _batches(x, session.labels, self.base_batch, self._generator(0, x.device))
         self._train(batches, self.base_steps, self.base_mixup, 0)
 
     def fit_novel(self, session: Session) -> None:
@@ -73,10 +73,10 @@ class NCFSCIL(Method):
         base = torch.arange(self.base_, device=x.device)
         inputs = torch.cat([x, self.means_[rehearsed], self.means_[base]])
         labels = torch.cat([session.labels, rehearsed, base])
-        generator = self._generator(session.index)
+        generator = self._generator(session.index, x.device)
         steps = self.steps[min(session.index, len(self.steps)) - 1]
         self._train(_batches(inputs, labels, self.batch, generator), steps, self.mixup, session.index)
-        self.means_ = torch.cat([self.means_, mean_features(x, session.labels, session.classes)])
+        self.means_ = torch.cat([self.means_, mean_features(x, session)])
 
     @torch.no_grad()
     def scores(self, view: View) -> Tensor:
@@ -92,13 +92,14 @@ class NCFSCIL(Method):
         optimizer = torch.optim.SGD(
             self.neck_.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
         )
-        generator = self._generator(session + 1_000)
-        for step in range(steps):
-            optimizer.param_groups[0]["lr"] = self.lr * pace(step, steps)
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: pace(step, steps))
+        generator = self._generator(session + 1_000, self.means_.device)
+
+        def loss() -> Tensor:
             inputs, labels = batches()
-            optimizer.zero_grad(set_to_none=True)
-            self._loss(self.neck_(inputs), labels, mixup, generator).backward()
-            optimizer.step()
+            return self._loss(self.neck_(inputs), labels, mixup, generator)
+
+        descend(loss, optimizer, steps, schedule)
 
     def _loss(self, outputs: Tensor, labels: Tensor, mixup: float, generator: torch.Generator) -> Tensor:
         weights = rarity(labels, len(self.frame_)) if self.rescale else torch.ones_like(labels, dtype=outputs.dtype)
@@ -112,9 +113,6 @@ class NCFSCIL(Method):
     def _pull(self, unit: Tensor, labels: Tensor, weights: Tensor) -> Tensor:
         """5 * mean of (u . r e - r)^2, with r^2 as weights."""
         return WEIGHT / 2 * (weights * ((unit * self.frame_[labels]).sum(1) - 1).square()).mean()
-
-    def _generator(self, number: int) -> torch.Generator:
-        return torch.Generator(device=self.means_.device).manual_seed(self.seed_ * 1_000_003 + number)
 
     def _check_room(self, classes: int, vertices: int) -> None:
         if classes > vertices:
@@ -154,6 +152,5 @@ def _batches(x: Tensor, labels: Tensor, size: int, generator: torch.Generator) -
 
 
 def _fresh_neck(inputs: int, seed: int) -> Neck:
-    with torch.random.fork_rng(devices=[]):  # torch's layers take their start from the global generator
-        torch.manual_seed(seed)
+    with seeded(seed, torch.device("cpu")):  # torch's layers take their start from the global generator
         return Neck(inputs, DIM)

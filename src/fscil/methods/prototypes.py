@@ -1,34 +1,28 @@
 """The paper's ViT baseline (section 4.1): a frozen network and one prototype, the class mean, per class."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from fscil.core.options import Whole
 from fscil.data.session import Session, View
-from fscil.methods.base import Method, class_means, features
+from fscil.methods.base import ClassMeans, class_means, features
 
 
 @dataclass
-class Prototypes(Method):
-    name: ClassVar[str] = "prototypes"
-    title: ClassVar[str] = "Prototype baseline"
-    paper: ClassVar[str] = "Tang et al., ECCV 2024 (baseline)"
+class Prototypes(ClassMeans):
+    name = "prototypes"
+    title = "Prototype baseline"
+    paper = "Tang et al., ECCV 2024 (baseline)"
 
     block: Whole = 0  # take features after this block instead of the last; 0: the final features
 
     def blocks(self, depth: int) -> tuple[int, ...]:
         return (self.block,) if self.block else ()
 
-    def fit_base(self, session: Session) -> None:
-        self.prototypes_ = class_means(self._pick(features(session)), session.labels, session.classes)
-
-    def fit_novel(self, session: Session) -> None:
-        new = class_means(self._pick(features(session)), session.labels, session.classes)
-        self.prototypes_ = torch.cat([self.prototypes_, new])
+    def means(self, session: Session) -> Tensor:
+        return class_means(self._pick(features(session)), session)
 
     def scores(self, view: View) -> Tensor:
         return F.normalize(self._pick(view), dim=-1) @ self.prototypes_.T

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fscil.data.session import Session, View
-from fscil.methods.base import Method, class_means, features
+from fscil.methods.base import ClassMeans, class_means, features
 
 FINAL = 0  # stands for the final features where blocks are listed
 
@@ -19,17 +19,17 @@ def block_label(block: int) -> str:
 
 
 @dataclass
-class RawLayers(Method):
+class RawLayers(ClassMeans):
     """One prototype per class and layer; the mean over layers of the softmax of the scaled cosines.
 
     Every layer alone, and the blocks without the final features, come as variants: one run fills the raw half of the
     layer table. Not in the registry of methods: it is here to be compared with.
     """
 
-    name: ClassVar[str] = "raw_layers"
-    title: ClassVar[str] = "Raw layers"
-    paper: ClassVar[str] = "comparison for the layer table of Tang et al., ECCV 2024"
-    needs: ClassVar[frozenset[str]] = frozenset({"layers"})
+    name = "raw_layers"
+    title = "Raw layers"
+    paper = "comparison for the layer table of Tang et al., ECCV 2024"
+    needs = frozenset({"layers"})
     together: ClassVar[str] = "blocks"  # label of the variant without the final features
 
     layers: tuple[int, ...] = ()  # blocks (1-based)
@@ -38,11 +38,9 @@ class RawLayers(Method):
     def blocks(self, depth: int) -> tuple[int, ...]:
         return self.layers
 
-    def fit_base(self, session: Session) -> None:
-        self.prototypes_ = self._means(session)
-
-    def fit_novel(self, session: Session) -> None:
-        self.prototypes_ = torch.cat([self.prototypes_, self._means(session)], 1)
+    def means(self, session: Session) -> Tensor:
+        view = features(session)
+        return torch.stack([class_means(self._pick(view, block), session) for block in self._places()])
 
     def scores(self, view: View) -> Tensor:
         return self._together(view, range(len(self._places())))
@@ -60,12 +58,6 @@ class RawLayers(Method):
 
     def _cosines(self, view: View, index: int) -> Tensor:
         return F.normalize(self._pick(view, self._places()[index]), dim=-1) @ self.prototypes_[index].T
-
-    def _means(self, session: Session) -> Tensor:
-        view = features(session)
-        return torch.stack(
-            [class_means(self._pick(view, block), session.labels, session.classes) for block in self._places()]
-        )
 
     def _places(self) -> tuple[int, ...]:
         return (*self.layers, FINAL)

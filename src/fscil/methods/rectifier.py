@@ -4,11 +4,9 @@ X_FR = M_mix(cat(M_F(X_final), M_I(X_l))) per layer l. The modules of all layers
 stack of weights (layers, in, out) is multiplied at once, so more layers cost more arithmetic but not more calls.
 """
 
-from __future__ import annotations
-
 import copy
 import math
-from typing import Any
+from typing import Any, Self
 
 import torch
 import torch.nn.functional as F
@@ -43,7 +41,7 @@ class StackedMLP(nn.Module):
         x = torch.addcmul(self.norm_bias, F.layer_norm(x, x.shape[-1:]), self.norm_weight)
         return self.last(x)
 
-    def stacked_with(self, other: StackedMLP) -> StackedMLP:
+    def stacked_with(self, other: Self) -> Self:
         """These MLPs and then those of `other`, in one stack."""
         both = copy.deepcopy(self)
         for name, parameter in both.named_parameters():

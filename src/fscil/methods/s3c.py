@@ -6,7 +6,7 @@ The network is frozen; old classes are kept by one stored prototype each.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -18,19 +18,18 @@ from fscil.data.fantasy import FANTASIES
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, descend, features, mean_features
 from fscil.methods.fantasy_views import FantasyViews
-from fscil.objectives.s3c import TokenAttention, cosine_logits, stochastic_weights
+from fscil.objectives.base import cosine_logits
+from fscil.objectives.s3c import TokenAttention, stochastic_weights
 from fscil.training.checkpoint import under
-
-_BLOCK = "attention."  # the attention block's tensors in what base training learned
 
 
 @dataclass
 class S3C(Method):
-    name: ClassVar[str] = "s3c"
-    title: ClassVar[str] = "S3C"
-    paper: ClassVar[str] = "Kalla and Biswas, ECCV 2022"
-    needs: ClassVar[frozenset[str]] = frozenset({"images", "backbone"})
-    differences: ClassVar[str] = (
+    name = "s3c"
+    title = "S3C"
+    paper = "Kalla and Biswas, ECCV 2022"
+    needs = frozenset({"images", "backbone"})
+    differences = (
         "the last epoch is kept, not the best on the test set; base training turns an image once a step, not four times"
     )
 
@@ -51,7 +50,7 @@ class S3C(Method):
         self._views = FantasyViews()
 
     def fit_base(self, session: Session) -> None:
-        self.attention_ = under(_BLOCK, session.extras)
+        self.attention_ = under("attention.", session.extras)
         sigma, count = session.extras.get("sigma"), len(session.classes)
         self.turns_ = self._count(session, 4 if sigma is None else len(sigma) // count)
         trained = self._trained_rows(session)
@@ -63,13 +62,13 @@ class S3C(Method):
             self._views.network = session.network  # for test images; turned base images are not needed
             tokens = self._attend(features(session).final[None])
             self.mu_ = trained
-        self.old_ = mean_features(tokens[0], session.labels, session.classes)
+        self.old_ = mean_features(tokens[0], session)
         self.sigma_ = torch.zeros_like(self.mu_)
         if sigma is not None:  # of the trained head the rows of one turn lie together, class by class
             self.sigma_ = sigma.view(-1, count, sigma.shape[1])[: self.turns_].clone()
 
     def fit_novel(self, session: Session) -> None:
-        generator = torch.Generator(device=self.mu_.device).manual_seed(self.seed_ * 1_000_003 + session.index)
+        generator = self._generator(session.index, self.mu_.device)
         turned = self._turned(session)
         tokens = self._attend(turned)
         new = self._means(tokens, session)
@@ -88,7 +87,7 @@ class S3C(Method):
 
         descend(loss, optimizer, self.steps)
         self.mu_, self.sigma_ = mu.detach(), sigma.detach()
-        self.old_ = torch.cat([self.old_, mean_features(tokens[0], session.labels, session.classes)])
+        self.old_ = torch.cat([self.old_, mean_features(tokens[0], session)])
 
     @torch.no_grad()
     def scores(self, view: View) -> Tensor:
@@ -135,6 +134,6 @@ class S3C(Method):
         return block(x.flatten(0, 1), generator).unflatten(0, x.shape[:2])
 
     def _means(self, tokens: Tensor, session: Session) -> Tensor:
-        means = torch.stack([mean_features(x, session.labels, session.classes) for x in tokens])
+        means = torch.stack([mean_features(x, session) for x in tokens])
         # A row of length 1 moves as far in every network; next to trained rows it keeps the length of its features.
         return F.normalize(means, dim=-1) if self.unit_ else means

@@ -5,7 +5,7 @@ Song et al., Learning with Fantasy: Semantic-Aware Virtual Contrastive Constrain
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
@@ -13,17 +13,17 @@ from torch import Tensor
 
 from fscil.data.fantasy import FANTASIES
 from fscil.data.session import Session, View
-from fscil.methods.base import Method, class_means, features
+from fscil.methods.base import ClassMeans, class_means, features
 from fscil.methods.fantasy_views import FantasyViews
 
 
 @dataclass
-class SAVC(Method):
-    name: ClassVar[str] = "savc"
-    title: ClassVar[str] = "SAVC"
-    paper: ClassVar[str] = "Song et al., CVPR 2023"
-    needs: ClassVar[frozenset[str]] = frozenset({"images", "backbone"})
-    differences: ClassVar[str] = (
+class SAVC(ClassMeans):
+    name = "savc"
+    title = "SAVC"
+    paper = "Song et al., CVPR 2023"
+    needs = frozenset({"images", "backbone"})
+    differences = (
         "the last epoch is kept, not the best on the test set; one small crop and one random transform a step, not all"
     )
 
@@ -36,10 +36,13 @@ class SAVC(Method):
 
     def fit_base(self, session: Session) -> None:
         self.count_ = self._count(session)
-        self.prototypes_ = self._means(session)  # (transforms, classes, d)
+        super().fit_base(session)
 
-    def fit_novel(self, session: Session) -> None:
-        self.prototypes_ = torch.cat([self.prototypes_, self._means(session)], 1)
+    def means(self, session: Session) -> Tensor:
+        """(transforms, classes, d)."""
+        self._views.network = session.network
+        views = self._views(features(session), session.images, FANTASIES[self.count_])
+        return torch.stack([class_means(x, session) for x in views])
 
     def scores(self, view: View) -> Tensor:
         return self._cosines(self._views(view, view.images, FANTASIES[self.count_], keep=True)).mean(0)
@@ -58,8 +61,3 @@ class SAVC(Method):
             return 1  # features alone: the plain class means
         rows = session.extras.get("fantasy.weight")
         return 2 if rows is None else 1 + len(rows) // len(session.classes)
-
-    def _means(self, session: Session) -> Tensor:
-        self._views.network = session.network
-        views = self._views(features(session), session.images, FANTASIES[self.count_])
-        return torch.stack([class_means(x, session.labels, session.classes) for x in views])

@@ -7,7 +7,7 @@ learned here, on the frozen features, from the same pretended tasks.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import torch
 import torch.nn.functional as F
@@ -22,15 +22,13 @@ from fscil.methods.episodes import ClassRows, some_classes
 from fscil.objectives.sppr import Refinement, pretend
 from fscil.training.checkpoint import under
 
-_PART = "refinement."  # its tensors in what base training learned
-
 
 @dataclass
 class SPPR(Method):
-    name: ClassVar[str] = "sppr"
-    title: ClassVar[str] = "SPPR"
-    paper: ClassVar[str] = "Zhu et al., CVPR 2021"
-    differences: ClassVar[str] = (
+    name = "sppr"
+    title = "SPPR"
+    paper = "Zhu et al., CVPR 2021"
+    differences = (
         "a new class keeps the mean of its first shots; the authors draw other images of it in every later session"
     )
 
@@ -45,15 +43,14 @@ class SPPR(Method):
     weight_decay: Amount = 5e-4
 
     def fit_base(self, session: Session) -> None:
-        self.part_ = under(_PART, session.extras)
-        self.rescale_ = not self.part_
-        if not self.part_:
-            self.part_ = self._learn(session)
+        learned = under("refinement.", session.extras)
+        self.rescale_ = not learned
+        self.part_ = learned or self._learn(session)
         self.novel_ = self.part_["table"].new_zeros(0, self.part_["table"].shape[1])
         self._refine()
 
     def fit_novel(self, session: Session) -> None:
-        means = mean_features(self._scaled(features(session).final), session.labels, session.classes)
+        means = mean_features(self._scaled(features(session).final), session)
         self.novel_ = torch.cat([self.novel_, means])
         self._refine()
 
@@ -97,7 +94,7 @@ class SPPR(Method):
         way = min(self.way, count - 1)
         with seeded(self.seed_, x.device):
             part = Refinement(count, x.shape[1])
-            part.table.data = mean_features(x, labels, session.classes)  # known already: no need for zeros
+            part.table.data = mean_features(x, session)  # known already: no need for zeros
             part.to(x.device).train()
             optimizer = torch.optim.SGD(part.parameters(), self.lr, weight_decay=self.weight_decay)
             schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.steps)

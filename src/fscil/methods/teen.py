@@ -5,7 +5,6 @@ Wang et al., Few-Shot Class-Incremental Learning via Training-Free Prototype Cal
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -18,21 +17,21 @@ from fscil.methods.base import Method, features, mean_features
 
 @dataclass
 class TEEN(Method):
-    name: ClassVar[str] = "teen"
-    title: ClassVar[str] = "TEEN"
-    paper: ClassVar[str] = "Wang et al., NeurIPS 2023"
-    differences: ClassVar[str] = "the last epoch is kept, not the best on the test set"
+    name = "teen"
+    title = "TEEN"
+    paper = "Wang et al., NeurIPS 2023"
+    differences = "the last epoch is kept, not the best on the test set"
 
     share: Share = 0.1  # alpha: weight of the base mix in a new prototype (published: 0.1 on CIFAR-100, else 0.5)
     temperature: Amount = 16.0  # tau: how much the most similar base classes count for more
 
     def fit_base(self, session: Session) -> None:
-        self.means_ = mean_features(features(session).final, session.labels, session.classes)
+        self.means_ = mean_features(features(session).final, session)
         self.rows_ = F.normalize(self.means_, dim=-1)
         self.base_ = len(session.classes)
 
     def fit_novel(self, session: Session) -> None:
-        means = mean_features(features(session).final, session.labels, session.classes)
+        means = mean_features(features(session).final, session)
         base = self.means_[: self.base_]  # never the earlier new classes: the order of sessions does not matter
         rows = calibrated(means, base, kinship(means, base, self.temperature), self.share)
         self.means_ = torch.cat([self.means_, means])

@@ -9,6 +9,8 @@ lent to all).
 import torch
 from torch import Tensor
 
+from fscil.methods.base import means_by_label
+
 
 def within_class_whitening(features: Tensor, labels: Tensor, shrinkage: float) -> tuple[Tensor, Tensor]:
     """Centre (d,) and symmetric matrix (d, d) of features (n, d) whose labels count from 0: x -> (x - centre) @ matrix.
@@ -18,9 +20,7 @@ def within_class_whitening(features: Tensor, labels: Tensor, shrinkage: float) -
     """
     classes = int(labels.max()) + 1
     x = features.double()
-    means = torch.zeros(classes, x.shape[1], dtype=x.dtype, device=x.device).index_add_(0, labels, x)
-    means /= torch.bincount(labels, minlength=classes).clamp(min=1)[:, None]
-    inside = x - means[labels]
+    inside = x - means_by_label(x, labels, classes)[labels]
     covariance = inside.T @ inside / max(1, len(x) - classes)
     eye = torch.eye(len(covariance), dtype=x.dtype, device=x.device)
     values, vectors = torch.linalg.eigh(covariance + shrinkage * covariance.diagonal().mean() * eye)

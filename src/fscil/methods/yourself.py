@@ -8,7 +8,7 @@ the base session, then, session by session, on features drawn from class Gaussia
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -18,6 +18,7 @@ from fscil.core.errors import InputError
 from fscil.core.options import Amount, BelowOne, Count, Positive, Share, Whole
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, class_means, features
+from fscil.methods.episodes import ClassRows, some_classes
 from fscil.methods.gaussians import ClassGaussians
 from fscil.methods.rectifier import Rectifier
 from fscil.methods.relations import class_relation, cosine_constraint, cross_entropy, instance_relation
@@ -30,10 +31,10 @@ Batch = tuple[Tensor, Tensor]  # features (1 + layers, n, d), final first; label
 
 @dataclass
 class YourSelf(Method):
-    name: ClassVar[str] = "yourself"
-    title: ClassVar[str] = "YourSelf"
-    paper: ClassVar[str] = "Tang et al., ECCV 2024"
-    needs: ClassVar[frozenset[str]] = frozenset({"layers"})
+    name = "yourself"
+    title = "YourSelf"
+    paper = "Tang et al., ECCV 2024"
+    needs = frozenset({"layers"})
 
     layers: tuple[Count, ...] = ()  # blocks (1-based) with an FR module; empty: the three before the last
     centring: Share = 0.0  # how much of the base images' mean is taken off all features first (the paper: 0)
@@ -79,7 +80,7 @@ class YourSelf(Method):
         self.common_ = self._uncentred(view).mean(1, keepdim=True)
         stacked = self._stack(view)
         self.base_classes_ = len(session.classes)
-        self.means_ = self._unit_means(stacked, session.labels, session.classes)
+        self.means_ = self._unit_means(stacked, session)
         if self.prototypes == "head":
             if session.head is None:
                 raise InputError("options.yourself.prototypes=head needs the network's classifier; take means instead.")
@@ -88,20 +89,18 @@ class YourSelf(Method):
         self.gaussians_.fit_base(self._grouped(stacked), session.labels)
         if self.whitened:
             _, self.whitening_ = within_class_whitening(self._to_whiten(stacked), session.labels, self.shrinkage)
-            self.whitened_means_ = class_means(self._whiten(stacked), session.labels, session.classes)
-        generator = self._generator(0)
+            self.whitened_means_ = class_means(self._whiten(stacked), session)
+        generator = self._generator(0, stacked.device)
         # Built on the CPU and moved, so that the start does not depend on the device.
         start = torch.Generator().manual_seed(self.seed_)
         self.rectifier_ = Rectifier(len(self.chosen_), view.final.shape[1], self.residual, start).to(stacked.device)
-        # Rows of each class, padded to one table: a batch then takes two gathers and no loop.
-        by_class = [torch.nonzero(session.labels == c).flatten() for c in session.classes]
-        table = torch.nn.utils.rnn.pad_sequence(by_class, batch_first=True)
-        sizes = torch.tensor([len(rows) for rows in by_class], device=stacked.device)
+        of_class = ClassRows(session.labels, session.classes)
 
         def batch() -> Batch:
-            classes = self._some_classes(self.base_classes_, generator)
+            classes = some_classes(self.base_classes_, self.batch_classes, generator)
             picks = torch.rand(len(classes), self.batch_samples, generator=generator, device=stacked.device)
-            rows = table[classes].gather(1, (picks * sizes[classes, None]).long()).flatten()
+            places = (picks * of_class.sizes[classes, None]).long()
+            rows = of_class.table[classes].gather(1, places).flatten()
             return stacked[:, rows], session.labels[rows]
 
         self._train(batch, self.base_steps, generator)
@@ -109,20 +108,20 @@ class YourSelf(Method):
     def fit_novel(self, session: Session) -> None:
         self.session_ = session.index
         stacked = self._stack(features(session))
-        self.means_ = torch.cat([self.means_, self._unit_means(stacked, session.labels, session.classes)], 1)
+        self.means_ = torch.cat([self.means_, self._unit_means(stacked, session)], 1)
         if self.whitened:
-            new = class_means(self._whiten(stacked), session.labels, session.classes)
+            new = class_means(self._whiten(stacked), session)
             self.whitened_means_ = torch.cat([self.whitened_means_, new])
         grouped = self._grouped(stacked)
         raw_means = torch.stack([grouped[session.labels == c].mean(0) for c in session.classes])
         self.gaussians_.add_novel(raw_means)
-        generator = self._generator(session.index)
+        generator = self._generator(session.index, stacked.device)
         seen = session.classes.stop
         needed = math.ceil(self.novel_steps * min(self.batch_classes, seen) * self.batch_samples / seen)
         pool = self.gaussians_.pool(max(self.batch_samples, min(self.pool, needed)), generator)
 
         def batch() -> Batch:
-            classes = self._some_classes(seen, generator)
+            classes = some_classes(seen, self.batch_classes, generator)
             picks = torch.rand(len(classes), self.batch_samples, generator=generator, device=pool.device)
             rows = (picks * pool.shape[1]).long()
             drawn = self._ungrouped(pool[classes[:, None], rows].flatten(0, 1))
@@ -259,8 +258,8 @@ class YourSelf(Method):
     def _uncentred(self, view: View) -> Tensor:
         return torch.stack([view.final, *[view.layers[block] for block in self.chosen_]])
 
-    def _unit_means(self, stacked: Tensor, labels: Tensor, classes: range) -> Tensor:
-        return torch.stack([class_means(x, labels, classes) for x in stacked])
+    def _unit_means(self, stacked: Tensor, session: Session) -> Tensor:
+        return torch.stack([class_means(x, session) for x in stacked])
 
     def _grouped(self, stacked: Tensor) -> Tensor:
         """(1 + layers, n, d) as the Gaussians want it: (n, 1 + layers, d), or (n, 1, all) when joint."""
@@ -269,13 +268,6 @@ class YourSelf(Method):
     def _ungrouped(self, grouped: Tensor) -> Tensor:
         x = grouped.view(len(grouped), 1 + len(self.chosen_), -1)
         return x.transpose(0, 1)
-
-    def _some_classes(self, count: int, generator: torch.Generator) -> Tensor:
-        order = torch.rand(count, generator=generator, device=generator.device).argsort()
-        return order[: self.batch_classes]
-
-    def _generator(self, session: int) -> torch.Generator:
-        return torch.Generator(device=self.means_.device).manual_seed(self.seed_ * 1_000_003 + session)
 
 
 def _joined(stacked: Tensor) -> Tensor:
