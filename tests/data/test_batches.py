@@ -15,7 +15,7 @@ SESSION = Benchmark(numbered_dataset(classes=8, train=11), DataConfig(base=6, wa
 
 
 def rows(batches: Batches, step: int) -> list[int]:
-    return numbers(batches.at(step)[0]).tolist()
+    return numbers(batches.images[batches.rows(step)]).tolist()
 
 
 def test_an_epoch_holds_no_image_twice() -> None:
@@ -29,7 +29,8 @@ def test_an_epoch_holds_no_image_twice() -> None:
 
 
 def test_labels_belong_to_their_images() -> None:
-    images, labels = Batches(SESSION, 16, seed=3, device=CPU).at(5)
+    batches = Batches(SESSION, 16, seed=3, device=CPU)
+    images, labels = batches.images[batches.rows(5)], batches.labels[batches.rows(5)]
     known = dict(zip(numbers(SESSION.images).tolist(), SESSION.labels.tolist(), strict=True))
     assert [known[row] for row in numbers(images).tolist()] == labels.tolist()
 
@@ -46,8 +47,7 @@ def test_slices_make_up_the_batch(world: int) -> None:
     whole = Batches(SESSION, 16, 1, CPU)
     parts = [Batches(SESSION, 16, 1, CPU, rank, world) for rank in range(world)]
     for step in (0, 3, 9):
-        for at in (0, 1):
-            assert torch.equal(torch.cat([part.at(step)[at] for part in parts]), whole.at(step)[at])
+        assert torch.equal(torch.cat([part.rows(step) for part in parts]), whole.rows(step))
 
 
 def test_small_sessions() -> None:

@@ -20,8 +20,3 @@ def build_backbone(config: BackboneConfig) -> Backbone:
     backbone = KINDS[config.kind](config)
     backbone.test_zoom = config.test_zoom
     return backbone
-
-
-__all__ = [
-    "Backbone", "CosineHead", "EtfHead", "ResNet", "ResNet12", "ViT", "build_backbone", "build_head", "check_block",
-]  # fmt: skip

@@ -54,15 +54,10 @@ class Neck(nn.Module):
     def __init__(self, inputs: int, outputs: int) -> None:
         super().__init__()
         hidden = 2 * inputs
-        self.deep = nn.Sequential(
-            nn.Linear(inputs, hidden),
-            nn.LayerNorm(hidden),
-            nn.LeakyReLU(0.1),
-            nn.Linear(hidden, hidden),
-            nn.LayerNorm(hidden),
-            nn.LeakyReLU(0.1),
-            nn.Linear(hidden, outputs, bias=False),
-        )
+        layers: list[nn.Module] = []
+        for width in (inputs, hidden):
+            layers += [nn.Linear(width, hidden), nn.LayerNorm(hidden), nn.LeakyReLU(0.1)]
+        self.deep = nn.Sequential(*layers, nn.Linear(hidden, outputs, bias=False))
         self.shortcut = nn.Linear(inputs, outputs, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 
 class Stem(nn.Module):
-    """Takes the arguments and offers the attributes of timm's `PatchEmbed`."""
+    """Takes the arguments and offers the attributes of timm's `PatchEmbed` that its ViT reads."""
 
     def __init__(self, img_size: int, patch_size: int, in_chans: int, embed_dim: int, **_: Any) -> None:
         super().__init__()
@@ -32,12 +32,6 @@ class Stem(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return self.layers(x).flatten(2).transpose(1, 2)
 
-    def feat_ratio(self, as_scalar: bool = True) -> Any:
-        return max(self.patch_size) if as_scalar else self.patch_size
-
-    def dynamic_feat_size(self, img_size: tuple[int, int]) -> tuple[int, int]:
-        return img_size[0] // self.patch_size[0], img_size[1] // self.patch_size[1]
-
 
 class ConvStem(Stem):
     def _layers(self, in_chans: int, embed_dim: int, halvings: int) -> nn.Sequential:
@@ -46,11 +40,8 @@ class ConvStem(Stem):
         for left in range(halvings - 1, -1, -1):
             wider = embed_dim // 2**left
             # One group: the norm sees each image alone, so results do not depend on the batch or on DDP.
-            layers += [
-                nn.Conv2d(channels, wider, 3, stride=2, padding=1, bias=False),
-                nn.GroupNorm(1, wider),
-                nn.GELU(),
-            ]
+            halving = nn.Conv2d(channels, wider, 3, stride=2, padding=1, bias=False)
+            layers += [halving, nn.GroupNorm(1, wider), nn.GELU()]
             channels = wider
         return nn.Sequential(*layers, nn.Conv2d(channels, embed_dim, 1))
 

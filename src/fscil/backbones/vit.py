@@ -50,17 +50,13 @@ class ViT(Backbone):
 
     def forward_until(self, images: Tensor, stage: int) -> Tensor:
         """The tokens (n, tokens, dim) after block `stage`."""
-        x = self.trunk.norm_pre(
-            self.trunk.patch_drop(self.trunk._pos_embed(self.trunk.patch_embed(self.prepare(images))))
-        )
-        for block in self.trunk.blocks[: self.checked(stage)]:
-            x = block(x)
-        return x
+        trunk = self.trunk
+        x = trunk.norm_pre(trunk.patch_drop(trunk._pos_embed(trunk.patch_embed(self.prepare(images)))))
+        return trunk.blocks[: self.checked(stage)](x)
 
     def forward_from(self, inner: Tensor, stage: int) -> Tensor:
-        for block in self.trunk.blocks[self.checked(stage) :]:
-            inner = block(inner)
-        return self.trunk.forward_head(self.trunk.norm(inner), pre_logits=True)
+        tokens = self.trunk.blocks[self.checked(stage) :](inner)
+        return self.trunk.forward_head(self.trunk.norm(tokens), pre_logits=True)
 
     def forward_layers(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
         """Final features, and those after each of `blocks` (1-based): through the final norm, pooled likewise."""
@@ -70,6 +66,7 @@ class ViT(Backbone):
             return self(images), {}
         has_class_token = self.trunk.num_prefix_tokens > 0
         final: Any
+        tokens: Any
         final, tokens = self.trunk.forward_intermediates(
             self.prepare(images),
             indices=[block - 1 for block in blocks],
@@ -77,9 +74,8 @@ class ViT(Backbone):
             return_prefix_tokens=has_class_token,
             output_fmt="NLC",
         )
-        layers = {}
-        for block, given in zip(sorted(blocks), tokens, strict=True):
-            layers[block] = given[1][:, 0] if has_class_token else given.mean(1)
+        pooled = [given[1][:, 0] if has_class_token else given.mean(1) for given in tokens]
+        layers = dict(zip(sorted(blocks), pooled, strict=True))
         return self.trunk.forward_head(final, pre_logits=True), layers
 
 

@@ -100,14 +100,11 @@ class Policy:
 
     def __init__(self, device: torch.device) -> None:
         rows = AutoAugment(AutoAugmentPolicy.CIFAR10).policies
-        number = [[NAMES.index(name) for name, _, _ in row] for row in rows]
-        chance = [[probability for _, probability, _ in row] for row in rows]
+        self.number = torch.tensor([[NAMES.index(name) for name, _, _ in row] for row in rows], device=device)
+        self.chance = torch.tensor([[chance for _, chance, _ in row] for row in rows], device=device)
         strength = [[OPERATIONS[name][0](level or 0) for name, _, level in row] for row in rows]
-        signed = [[OPERATIONS[name][1] for name, _, _ in row] for row in rows]
-        self.number = torch.tensor(number, device=device)
-        self.chance = torch.tensor(chance, device=device)
         self.strength = torch.tensor(strength, device=device)
-        self.signed = torch.tensor(signed, device=device)
+        self.signed = torch.tensor([[OPERATIONS[name][1] for name, _, _ in row] for row in rows], device=device)
 
     def __call__(self, images: Tensor, which: Tensor, done: Tensor, sign: Tensor) -> Tensor:
         """Images (n, 3, h, w) in 0..1, uniform numbers for the sub-policy (n,), what is done (n, 2) and signs."""

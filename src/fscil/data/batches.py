@@ -32,13 +32,8 @@ class Batches:
         self.slice = slice(rank * per, (rank + 1) * per)
         self._epoch, self._order = -1, torch.empty(0)
 
-    def at(self, step: int) -> tuple[Tensor, Tensor]:
-        """This process's images (uint8) and labels of a global step."""
-        rows = self.rows(step)
-        return self.images[rows], self.labels[rows]
-
     def rows(self, step: int) -> Tensor:
-        """Where they are."""
+        """Where this process's images and labels of a global step are."""
         epoch, position = divmod(step, self.steps_per_epoch)
         if epoch != self._epoch:
             generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)

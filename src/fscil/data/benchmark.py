@@ -65,24 +65,18 @@ class Benchmark:
 
     def session(self, index: int) -> Session:
         """Session 0 has all training images of the base classes, a later one `shot` images per class."""
-        train, rows, labels = self._dataset.train, [], []
-        for label in self.class_range(index):
-            members = self._members(int(self.order[label]))
-            if index > 0:
-                members = self._shots(index, int(self.order[label]), members)
-            rows.append(members)
-            labels.append(np.full(len(members), label, dtype=np.int64))
-        chosen, counted = np.concatenate(rows), np.concatenate(labels)
+        wanted = self.class_range(index)
+        rows = [self._members(int(self.order[label])) for label in wanted]
         if index > 0:
-            assert len(chosen) == self.way * self.shot
-        return Session(index, self.class_range(index), _copy(train, chosen), torch.from_numpy(counted))
+            rows = [self._shots(index, int(self.order[label]), row) for label, row in zip(wanted, rows, strict=True)]
+            assert sum(map(len, rows)) == self.way * self.shot
+        return Session(index, wanted, *_copied(self._dataset.train, rows, wanted))
 
     def exam(self, index: int) -> Exam:
         """Every test image of the classes of session `index`."""
         test, wanted = self._dataset.test, self.class_range(index)
         rows = [np.flatnonzero(test.labels == self.order[label]) for label in wanted]
-        labels = np.repeat(np.array(wanted, dtype=np.int64), [len(r) for r in rows])
-        return Exam(index, _copy(test, np.concatenate(rows)), torch.from_numpy(labels))
+        return Exam(index, *_copied(test, rows, wanted))
 
     def fingerprint(self) -> str:
         """Names the base session's content, so that a checkpoint is not taken for another benchmark's."""
@@ -124,7 +118,6 @@ class Benchmark:
             raise InputError(f"There are {len(lists)} session lists for {self.novel_sessions} sessions; give one each.")
         for label, class_id in enumerate(self.order[self.base :], start=self.base):
             members = np.flatnonzero(dataset.train.labels == class_id)
-            have = len(members)
             if lists is not None:
                 listed = len(np.intersect1d(lists[(label - self.base) // self.way], members))
                 if listed != self.shot:
@@ -132,10 +125,10 @@ class Benchmark:
                         f"The session lists hold {listed} images of class '{dataset.class_names[class_id]}', not "
                         f"{self.shot}; check that they belong to {self.name} and to data.shot={self.shot}."
                     )
-            elif have < self.shot:
+            elif len(members) < self.shot:
                 raise InputError(
-                    f"Class '{dataset.class_names[class_id]}' of {self.name} has {have} training images, fewer than "
-                    f"the {self.shot} shots; add images, drop the class or lower data.shot."
+                    f"Class '{dataset.class_names[class_id]}' of {self.name} has {len(members)} training images, fewer "
+                    f"than the {self.shot} shots; add images, drop the class or lower data.shot."
                 )
 
     def _check_stored(self) -> None:
@@ -166,5 +159,8 @@ def _count_sessions(dataset: Dataset, config: DataConfig) -> int:
     return sessions or possible
 
 
-def _copy(part: ImageSet, rows: np.ndarray) -> Tensor:
-    return torch.from_numpy(np.ascontiguousarray(part.images[rows]))
+def _copied(part: ImageSet, rows: Sequence[np.ndarray], labels: range) -> tuple[Tensor, Tensor]:
+    """The images in these rows, one array of rows per label, and their labels."""
+    images = np.ascontiguousarray(part.images[np.concatenate(rows)])
+    counted = np.repeat(np.array(labels, dtype=np.int64), [len(those) for those in rows])
+    return torch.from_numpy(images), torch.from_numpy(counted)

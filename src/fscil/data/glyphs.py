@@ -48,12 +48,10 @@ def load(config: DataConfig | None = None, *, cache: Path | None = None) -> Data
     path = (cache or cache_folder()) / f"glyphs-{_fingerprint()}.npz"
     arrays = _read(path)
     if arrays is None:
-        arrays = {
-            "train_images": render_split(TRAIN_FONTS, TRAIN_PER_CLASS, split_seed=1),
-            "test_images": render_split(TEST_FONTS, TEST_PER_CLASS, split_seed=2),
-        }
-        train, test = arrays["train_images"], arrays["test_images"]
+        train = render_split(TRAIN_FONTS, TRAIN_PER_CLASS, split_seed=1)
+        test = render_split(TEST_FONTS, TEST_PER_CLASS, split_seed=2)
         write_atomic(path, lambda target: np.savez_compressed(target, train_images=train, test_images=test))
+        arrays = {"train_images": train, "test_images": test}
     classes = np.arange(len(CHARACTERS))
     return Dataset(
         name="glyphs",

@@ -62,10 +62,6 @@ class Session:
 
     def _part(self, mask: Tensor) -> Session:
         index = torch.nonzero(mask).flatten()
-        return Session(
-            self.index,
-            self.classes,
-            None if self.images is None else self.images[index],
-            self.labels[index],
-            None if self.view is None else self.view[index],
-        )
+        images = None if self.images is None else self.images[index]
+        view = None if self.view is None else self.view[index]
+        return Session(self.index, self.classes, images, self.labels[index], view)

@@ -104,15 +104,16 @@ def gacc_grid(matrix: AccuracyMatrix, steps: int | None = None) -> float:
 
 def hacc_per_session(matrix: AccuracyMatrix) -> list[float | None]:
     """hAcc_i, eq. A2: harmonic mean of base and novel accuracy; 0 when both are 0, None in the base session."""
-    return [
-        None if novel is None else 2 * base * novel / (base + novel) if base + novel > 0 else 0.0
-        for base, novel, _ in _base_and_novel(matrix)
-    ]
+    return [None if novel is None else _harmonic(base, novel) for base, novel, _ in _base_and_novel(matrix)]
 
 
 def hacc(matrix: AccuracyMatrix) -> float | None:
     """The mean of hAcc_i over the incremental sessions; None for a matrix of the base session alone."""
     return mean_defined(hacc_per_session(matrix))
+
+
+def _harmonic(base: float, novel: float) -> float:
+    return 2 * base * novel / (base + novel) if base + novel > 0 else 0.0
 
 
 def _base_and_novel(matrix: AccuracyMatrix) -> list[tuple[float, float | None, int]]:
