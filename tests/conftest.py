@@ -6,9 +6,26 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
+TESTS = Path(__file__).parent
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("FSCIL_CACHE", str(Path(__file__).parents[1] / ".pytest_cache" / "fscil"))
-# Helper modules of the tests (feature_worlds and the like) are imported by their plain names.
-# docs_maker, which is not part of the package, stands beside them.
-sys.path[:0] = [str(folder) for folder in Path(__file__).parent.iterdir() if folder.is_dir()]
-sys.path.append(str(Path(__file__).parents[1]))
+os.environ.setdefault("FSCIL_CACHE", str(TESTS.parent / ".pytest_cache" / "fscil"))
+# Helper modules of the tests (feature_worlds and the like) are imported by their plain names; docs_maker, which is not
+# part of the package, stands beside src.
+sys.path[:0] = [str(folder) for folder in TESTS.iterdir() if folder.is_dir()]
+sys.path.append(str(TESTS.parent))
+
+# What `make fast` leaves to `make test`, besides single tests that are marked: whatever starts processes, browsers or
+# trainings.
+SLOW = (
+    "cli/", "experiments/", "web/test_web_page.py", "web/test_web_serve.py", "web/test_web_schema.py",
+    "teach/test_teach_cli.py", "teach/test_teach_crash.py", "teach/test_teach_onnx.py", "training/",
+    "pages/test_results_page.py", "pages/test_paper_docs.py", "core/test_hardware.py",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).as_posix().startswith(SLOW):
+            item.add_marker(pytest.mark.slow)
