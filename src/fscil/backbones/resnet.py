@@ -145,8 +145,7 @@ def resnet20(config: BackboneConfig) -> ResNet:
 
 def resnet18(config: BackboneConfig) -> ResNet:
     if config.stem == "imagenet":
-        stem = _stem(64, kernel=7, stride=2)
-        stem.append(nn.MaxPool2d(3, stride=2, padding=1))
+        stem = _stem(64, kernel=7, stride=2).append(nn.MaxPool2d(3, stride=2, padding=1))
     else:
         stem = _stem(64)
     return ResNet(config, "ResNet-18", stem, (64, 128, 256, 512), blocks=2)

@@ -71,10 +71,6 @@ def _equalize(x: Tensor, _: Tensor) -> Tensor:
     return torch.where(step[..., None] > 0, table.gather(2, values).view_as(x), x)
 
 
-def _invert(x: Tensor, _: Tensor) -> Tensor:
-    return 1 - x
-
-
 # name -> (strength of a level, does its sign change at random, what it does to colours; None: it moves pixels)
 OPERATIONS: dict[str, tuple[Callable[[float], float], bool, Change | None]] = {
     "ShearX": (lambda level: 0.3 * level / LEVELS, True, None),
@@ -90,7 +86,7 @@ OPERATIONS: dict[str, tuple[Callable[[float], float], bool, Change | None]] = {
     "Solarize": (lambda level: 255 * (1 - level / LEVELS), False, _solarize),  # smallest value that is inverted
     "AutoContrast": (lambda level: 0.0, False, _stretch),
     "Equalize": (lambda level: 0.0, False, _equalize),
-    "Invert": (lambda level: 0.0, False, _invert),
+    "Invert": (lambda level: 0.0, False, lambda x, _: 1 - x),
 }
 NAMES = list(OPERATIONS)
 

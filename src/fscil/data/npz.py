@@ -20,8 +20,7 @@ def load(config: DataConfig) -> Dataset:
     path = Path(config.path).expanduser()
     arrays = _read(path)
     class_names = _names(path, arrays["class_names"])
-    train = ImageSet(arrays["train_images"], arrays["train_labels"])
-    test = ImageSet(arrays["test_images"], arrays["test_labels"])
+    train, test = (ImageSet(arrays[f"{half}_images"], arrays[f"{half}_labels"]) for half in ("train", "test"))
     check(str(path), train, test, class_names)  # here too, for sentences that name the file
     train, test = (ImageSet(half.images, half.labels.astype(np.int64)) for half in (train, test))
     return Dataset(path.stem, train, test, class_names)

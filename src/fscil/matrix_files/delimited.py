@@ -13,8 +13,10 @@ from fscil.matrix_files.table import is_blank, is_numbering, number
 def delimited_rows(text: str) -> list[list[str]]:
     """The accuracies of every line as text, without header, labels, trailing blanks and comment lines (#)."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+    # Semicolon and tab first: where they occur, a comma is a decimal comma or part of a label.
+    delimiter = next((mark for mark in (";", "\t") if any(mark in line for line in lines)), ",")
     try:
-        rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=_delimiter(lines))]
+        rows = [[cell.strip() for cell in row] for row in csv.reader(lines, delimiter=delimiter)]
     except csv.Error as error:
         raise InputError(f"The text is not a table ({error}); give one line of accuracies per session.") from None
     for row in rows:
@@ -25,11 +27,6 @@ def delimited_rows(text: str) -> list[list[str]]:
     if _has_header(rows):
         rows = rows[1:]
     return [row[1:] for row in rows] if _has_labels(rows) else rows
-
-
-def _delimiter(lines: list[str]) -> str:
-    """Semicolon and tab first: where they occur, a comma is a decimal comma or part of a label."""
-    return next((mark for mark in (";", "\t") if any(mark in line for line in lines)), ",")
 
 
 def _has_header(rows: list[list[str]]) -> bool:
