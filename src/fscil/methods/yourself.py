@@ -123,8 +123,8 @@ class YourSelf(Method):
         def batch() -> Batch:
             classes = some_classes(seen, self.batch_classes, generator)
             picks = torch.rand(len(classes), self.batch_samples, generator=generator, device=pool.device)
-            rows = (picks * pool.shape[1]).long()
-            drawn = self._ungrouped(pool[classes[:, None], rows].flatten(0, 1))
+            drawn = pool[classes[:, None], (picks * pool.shape[1]).long()].flatten(0, 1)
+            drawn = drawn.view(len(drawn), len(stacked), -1).transpose(0, 1)  # layers apart again, joint or not
             labels = classes.repeat_interleave(self.batch_samples)
             return torch.cat([drawn, stacked], 1), torch.cat([labels, session.labels])
 
@@ -264,10 +264,6 @@ class YourSelf(Method):
     def _grouped(self, stacked: Tensor) -> Tensor:
         """(1 + layers, n, d) as the Gaussians want it: (n, 1 + layers, d), or (n, 1, all) when joint."""
         return _joined(stacked)[:, None] if self.joint else stacked.transpose(0, 1)
-
-    def _ungrouped(self, grouped: Tensor) -> Tensor:
-        x = grouped.view(len(grouped), 1 + len(self.chosen_), -1)
-        return x.transpose(0, 1)
 
 
 def _joined(stacked: Tensor) -> Tensor:

@@ -86,7 +86,9 @@ class ALICEObjective(Objective):
         features = classifier.backbone(torch.cat([view.images, fused]))
         size, scale, margin = len(view.labels), self.options.scale, self.options.margin
         one, two = view.labels[firsts], view.labels[partners]
-        cosines = self._cosines(features)
+        projected = self.projection(features)
+        with torch.autocast(features.device.type, enabled=False):
+            cosines = F.linear(F.normalize(projected.float(), dim=-1), F.normalize(self.rows.float(), dim=-1))
         labels = torch.cat([view.labels, fused_label(one, two, self.setting.outputs)])
         loss = angular_penalty(cosines, labels, scale, margin)
         other = angular_penalty(cosines[:size], view.others, scale, margin)
@@ -95,8 +97,3 @@ class ALICEObjective(Objective):
         counts = (one != two).to(real.dtype)
         mean = (real.sum() + (loss[size:] * counts).sum()) / (size + counts.sum())
         return mean, classifier.head(features[:size].detach())
-
-    def _cosines(self, features: Tensor) -> Tensor:
-        projected = self.projection(features)
-        with torch.autocast(features.device.type, enabled=False):
-            return F.linear(F.normalize(projected.float(), dim=-1), F.normalize(self.rows.float(), dim=-1))
