@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -46,5 +48,12 @@ def changes(
     return [*(overrides or []), *(f"{key}={value}" for key, value in given.items() if value is not None)]
 
 
-def print_json(document: Any) -> None:
-    typer.echo(json.dumps(document, indent=2, allow_nan=False))
+def refuse_existing(paths: Iterable[Path], force: bool) -> None:
+    """All of them first, so that a refusal leaves nothing half-written."""
+    for path in paths:
+        if path.exists() and not force:
+            raise InputError(f"{path} already exists; add --force to overwrite it, or choose another --out.")
+
+
+def print_json(document: Any, *, ascii_only: bool = True) -> None:
+    typer.echo(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=ascii_only, default=dataclasses.asdict))

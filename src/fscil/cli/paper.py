@@ -1,11 +1,11 @@
 """`fscil paper`: the published tables and figures, with a user's runs beside them, and the audit."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from fscil.cli.options import JsonOption, print_json, refuse_existing
 from fscil.core.errors import InputError
 from fscil.core.storage import write_text
 
@@ -29,7 +29,7 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite existing f
 
 @app.command()
 def audit(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+    as_json: JsonOption = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write the audit as a Markdown page.")] = None,
     force: ForceOption = False,
 ) -> None:
@@ -41,10 +41,11 @@ def audit(
 
     found = recompute()
     if out is not None:
-        _write(out, audit_page(found), force)
+        refuse_existing([out], force)
+        write_text(out, audit_page(found))
         typer.echo(f"Audit: {out}", err=as_json)
     if as_json:
-        typer.echo(json.dumps(found.to_json(), indent=2, ensure_ascii=False, allow_nan=False))
+        print_json(found.to_json(), ascii_only=False)
     elif out is None:
         typer.echo(terminal_text(found))
 
@@ -79,9 +80,9 @@ def tables(
     if out is None:
         typer.echo("\n".join(texts.values()), nl=False)
         return
-    _refuse_existing([out / f"{name}{SUFFIXES[form]}" for name in texts], force)
-    for name, text in texts.items():
-        path = out / f"{name}{SUFFIXES[form]}"
+    files = {out / f"{name}{SUFFIXES[form]}": text for name, text in texts.items()}
+    refuse_existing(files, force)
+    for path, text in files.items():
         write_text(path, text)
         typer.echo(str(path))
 
@@ -98,7 +99,7 @@ def figures(
     force: ForceOption = False,
 ) -> None:
     """Draw the paper's figures as far as its numbers allow, with your own runs if given."""
-    from fscil.pages.paper.figures.canvas import save_figure
+    from fscil.pages.paper.figures.canvas import IMAGE_FORMATS, save_figure
     from fscil.pages.paper.figures.registry import FIGURES, FigureRequest, draw, drawable
     from fscil.results.result import read_results
 
@@ -106,12 +107,15 @@ def figures(
         _list_names({name: figure.title for name, figure in FIGURES.items()}, False)
         return
     chosen, paths = _split(names, runs)
-    formats = _image_formats(form)
+    formats: Any = IMAGE_FORMATS if form == "all" else tuple(part.strip() for part in form.split(","))
+    for part in formats:
+        if part not in IMAGE_FORMATS:
+            raise InputError(f"There is no format '{part}'; choose from {', '.join(IMAGE_FORMATS)}, or all.")
     request = FigureRequest(tuple(read_results(paths)), any_dataset, vary)
     if vary is not None and not request.results:
         raise InputError("--vary names a setting of your runs; give them with --with.")
     drawn = {name: draw(name, request) for name in chosen or drawable(request)}
-    _refuse_existing([out / f"{name}.{suffix}" for name in drawn for suffix in formats], force)
+    refuse_existing([out / f"{name}.{suffix}" for name in drawn for suffix in formats], force)
     for name, figure in drawn.items():
         for path in save_figure(figure, out / name, formats):
             typer.echo(str(path))
@@ -128,32 +132,10 @@ def _split(arguments: list[str] | None, runs: list[Path] | None) -> tuple[list[s
     return names, paths
 
 
-def _image_formats(form: str) -> Any:
-    from fscil.pages.paper.figures.canvas import IMAGE_FORMATS
-
-    wanted = IMAGE_FORMATS if form == "all" else tuple(part.strip() for part in form.split(","))
-    for part in wanted:
-        if part not in IMAGE_FORMATS:
-            raise InputError(f"There is no format '{part}'; choose from {', '.join(IMAGE_FORMATS)}, or all.")
-    return wanted
-
-
 def _list_names(titles: dict[str, str], as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(titles, indent=2, ensure_ascii=False))
+        print_json(titles, ascii_only=False)
         return
     width = max(map(len, titles))
     for name, title in titles.items():
         typer.echo(f"{name.ljust(width)}  {title}")
-
-
-def _refuse_existing(paths: list[Path], force: bool) -> None:
-    """All of them first, so that a refusal leaves nothing half-written."""
-    for path in paths:
-        if path.exists() and not force:
-            raise InputError(f"{path} already exists; add --force to overwrite it, or choose another --out.")
-
-
-def _write(path: Path, text: str, force: bool) -> None:
-    _refuse_existing([path], force)
-    write_text(path, text)

@@ -7,20 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fscil.cli.options import (
-    CheckpointOption,
-    DeviceOption,
-    ForceOption,
-    JsonOption,
-    MethodsOption,
-    OutOption,
-    RecipeArgument,
-    ResumeOption,
-    SeedsOption,
-    SetOption,
-    load_config,
-    print_json,
-)
+from fscil.cli import options
 from fscil.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,21 +18,21 @@ if TYPE_CHECKING:
 
 
 def run(
-    recipe: RecipeArgument = "glyphs",
-    out: OutOption = None,
-    seeds: SeedsOption = None,
-    device: DeviceOption = None,
-    methods: MethodsOption = None,
-    overrides: SetOption = None,
-    resume: ResumeOption = False,
-    force: ForceOption = False,
-    as_json: JsonOption = False,
+    recipe: options.RecipeArgument = "glyphs",
+    out: options.OutOption = None,
+    seeds: options.SeedsOption = None,
+    device: options.DeviceOption = None,
+    methods: options.MethodsOption = None,
+    overrides: options.SetOption = None,
+    resume: options.ResumeOption = False,
+    force: options.ForceOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """The whole pipeline: base training, sessions, report. Without arguments: the built-in benchmark on a CPU."""
     from fscil.pages.report.page import write_report
     from fscil.results.result import load_results
 
-    config = load_config(recipe, overrides, seeds=seeds, device=device, methods=methods)
+    config = options.load_config(recipe, overrides, seeds=seeds, device=device, methods=methods)
     job = _open(config, out, resume=resume, force=force)
     paths = job.evaluate()
     page = job.out / "report.html"
@@ -54,51 +41,51 @@ def run(
 
 
 def train(
-    recipe: RecipeArgument = "glyphs",
-    out: OutOption = None,
-    device: DeviceOption = None,
-    overrides: SetOption = None,
-    resume: ResumeOption = False,
-    force: ForceOption = False,
-    as_json: JsonOption = False,
+    recipe: options.RecipeArgument = "glyphs",
+    out: options.OutOption = None,
+    device: options.DeviceOption = None,
+    overrides: options.SetOption = None,
+    resume: options.ResumeOption = False,
+    force: options.ForceOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Base training alone: leaves OUT/base/backbone.safetensors."""
-    job = _open(load_config(recipe, overrides, device=device), out, resume=resume, force=force)
+    job = _open(options.load_config(recipe, overrides, device=device), out, resume=resume, force=force)
     info, path = job.train().info, job.on.checkpoint
     if as_json:
-        print_json({"checkpoint": str(path), "seconds": info["seconds"], "steps": info["steps"]})
+        options.print_json({"checkpoint": str(path), "seconds": info["seconds"], "steps": info["steps"]})
     else:
         typer.echo(f"Trained in {info['seconds']:.0f} s: {path}")
 
 
 def features(
-    recipe: RecipeArgument = "glyphs",
-    out: OutOption = None,
-    checkpoint: CheckpointOption = None,
-    seeds: SeedsOption = None,
-    device: DeviceOption = None,
-    methods: MethodsOption = None,
-    overrides: SetOption = None,
+    recipe: options.RecipeArgument = "glyphs",
+    out: options.OutOption = None,
+    checkpoint: options.CheckpointOption = None,
+    seeds: options.SeedsOption = None,
+    device: options.DeviceOption = None,
+    methods: options.MethodsOption = None,
+    overrides: options.SetOption = None,
 ) -> None:
     """Extract the features that the methods need, from a trained network."""
-    config = load_config(recipe, overrides, seeds=seeds, device=device, methods=methods)
+    config = options.load_config(recipe, overrides, seeds=seeds, device=device, methods=methods)
     job = _open_trained(config, out, checkpoint)
     job.features()
     typer.echo(f"Features are in {job.out / 'features'}")
 
 
 def evaluate(
-    recipe: RecipeArgument = "glyphs",
-    out: OutOption = None,
-    checkpoint: CheckpointOption = None,
-    seeds: SeedsOption = None,
-    device: DeviceOption = None,
-    methods: MethodsOption = None,
-    overrides: SetOption = None,
-    as_json: JsonOption = False,
+    recipe: options.RecipeArgument = "glyphs",
+    out: options.OutOption = None,
+    checkpoint: options.CheckpointOption = None,
+    seeds: options.SeedsOption = None,
+    device: options.DeviceOption = None,
+    methods: options.MethodsOption = None,
+    overrides: options.SetOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Run the methods over all sessions, from a trained network: one result.json per method and draw."""
-    config = load_config(recipe, overrides, seeds=seeds, device=device, methods=methods)
+    config = options.load_config(recipe, overrides, seeds=seeds, device=device, methods=methods)
     job = _open_trained(config, out, checkpoint)
     job.evaluate()
     _finish(job, None, as_json)
@@ -107,15 +94,14 @@ def evaluate(
 def report(
     results: Annotated[list[Path], typer.Argument(help="result.json files, or folders that hold them.")],
     out: Annotated[Path, typer.Option("--out", help="The page to write.")] = Path("report.html"),
-    force: ForceOption = False,
+    force: options.ForceOption = False,
 ) -> None:
     """One self-contained HTML page from results."""
     from fscil.core.storage import read_json
     from fscil.pages.report.page import write_report
     from fscil.results.result import find_results, load_results
 
-    if out.exists() and not force:
-        raise InputError(f"{out} already exists; add --force to overwrite it, or choose another --out.")
+    options.refuse_existing([out], force)
     found = load_results(find_results(results))
     analysis = next((folder / "analysis.json" for folder in results if (folder / "analysis.json").is_file()), None)
     write_report(found, read_json(analysis) if analysis else None, out)
@@ -146,7 +132,7 @@ def _finish(job: Run, page: Path | None, as_json: bool) -> None:
         from fscil.core.storage import read_json
 
         results = [read_json(path) for path in job.result_paths()]
-        print_json({"results": results, "report": str(page) if page else None})
+        options.print_json({"results": results, "report": str(page) if page else None})
         return
     from fscil.pages.report.prose import comparison_text
     from fscil.results.result import load_results

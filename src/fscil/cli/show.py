@@ -1,5 +1,6 @@
 """Commands that only show something: metrics of a matrix, the methods, the data sets."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,10 +27,7 @@ def metrics(
     from fscil.matrix_files import read_matrix
     from fscil.metrics import summary
 
-    def say(sentence: str) -> None:
-        typer.echo(sentence, err=True)
-
-    document: dict[str, Any] = dict(summary(read_matrix(file, _counts(classes), say)))
+    document: dict[str, Any] = dict(summary(read_matrix(file, _counts(classes), partial(typer.echo, err=True))))
     if as_json:
         print_json(document)
         return

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fscil.cli.options import JsonOption
+from fscil.cli.options import JsonOption, print_json
 from fscil.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -129,7 +127,7 @@ def list_classes(
         rows: list[Any] = list(learner.classes() if name is None else learner.images(name))
         encoder = learner.encoder_name
     if as_json:
-        _print_json(rows)
+        print_json(rows, ascii_only=False)
     elif name is not None:
         _columns([("id", "file", "added"), *[(row.id[:12], row.file, row.added) for row in rows]])
     elif not rows:
@@ -146,7 +144,7 @@ def history(project: ProjectArgument, as_json: JsonOption = False) -> None:
     with _open(project, readonly=True) as learner:
         changes = learner.history()
     if as_json:
-        _print_json(changes)
+        print_json(changes, ascii_only=False)
         return
     for change in changes:
         typer.echo(f"{change.number:>4}  {change.when}  {change.what}{'  (undone)' if change.undone else ''}")
@@ -181,7 +179,7 @@ def predict(
         answers = learner.predict(found, top)
     unreadable = [answer for answer in answers if answer.error]
     if as_json:
-        _print_json([_as_document(answer) for answer in answers])
+        print_json([_as_document(answer) for answer in answers], ascii_only=False)
     elif as_csv:
         _write_csv(answers)
     elif len(unreadable) < len(answers):
@@ -208,7 +206,7 @@ def doctor(
     with _open(project, readonly=True) as learner:
         diagnosis = learner.doctor(test, base)
     if as_json:
-        _print_json(diagnosis)
+        print_json(diagnosis, ascii_only=False)
     else:
         typer.echo(diagnosis_text(diagnosis))
 
@@ -305,7 +303,3 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         raise InputError(f"'{text}' is not a number; give a similarity from -1 to 1, or auto.") from None
-
-
-def _print_json(document: Any) -> None:
-    typer.echo(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=False, default=dataclasses.asdict))

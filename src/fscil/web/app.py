@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 import fscil
 from fscil.core.errors import InputError
 from fscil.teach import Learner
-from fscil.web.guard import Guard, Rules
+from fscil.web.guard import Guard, Rules, say
 from fscil.web.pages import load_pages, serve_pages
 from fscil.web.routes import reading_routes, teaching_routes
 from fscil.web.served_project import ServedProject
@@ -26,7 +26,7 @@ def create_app(learner: Learner, rules: Rules | None = None, *, demo: bool = Fal
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        served.close()
+        served.batcher.close()
 
     app = FastAPI(
         title="fscil teach",
@@ -57,25 +57,21 @@ _SENTENCES = {
 def _explain_errors(app: FastAPI) -> None:
     @app.exception_handler(InputError)
     async def bad_input(_: Request, error: InputError) -> JSONResponse:
-        return _failure(400, " ".join(str(error).split()))
+        return say(400, " ".join(str(error).split()))
 
     @app.exception_handler(RequestValidationError)
     async def bad_request(_: Request, error: RequestValidationError) -> JSONResponse:
         first: dict[str, Any] = dict(error.errors()[0])
         # Without the first part, which only says whether it was in the body, the query or the path.
         where = ".".join(str(part) for part in first["loc"][1:]) or "The request"
-        return _failure(422, f"{where}: {first['msg']}.")
+        return say(422, f"{where}: {first['msg']}.")
 
     @app.exception_handler(HTTPException)
     async def refused(_: Request, error: HTTPException) -> JSONResponse:
         sentence = _SENTENCES.get(str(error.detail), str(error.detail))
-        return _failure(error.status_code, sentence, dict(error.headers or {}))
+        return say(error.status_code, sentence, dict(error.headers or {}))
 
     @app.exception_handler(Exception)
     async def unforeseen(_: Request, error: Exception) -> JSONResponse:
         # Starlette passes the error on to the server's log after this answer.
-        return _failure(500, "Something went wrong inside the server; its terminal says what.")
-
-
-def _failure(status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
-    return JSONResponse({"error": sentence}, status, headers)
+        return say(500, "Something went wrong inside the server; its terminal says what.")

@@ -86,14 +86,14 @@ class Guard:
         """None where the request may pass."""
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self.rules.knows_host(hosts[0]):
-            return _say(421, "This server does not answer to that host name; use the address it printed at its start.")
+            return say(421, "This server does not answer to that host name; use the address it printed at its start.")
         if self.rules.token is not None and not scope["path"].startswith("/static/") and not self._has_token(headers):
             return self._enter(scope)
         if not _same_origin(scope, hosts[0], headers):
-            return _say(403, "This request came from another site; use the page of this server.")
+            return say(403, "This request came from another site; use the page of this server.")
         length = headers.get("content-length", "0")
         if not re.fullmatch(r"\d{1,18}", length):
-            return _say(400, "The Content-Length is not a number.")
+            return say(400, "The Content-Length is not a number.")
         return self._too_large() if int(length) > self.rules.max_body else None
 
     def _has_token(self, headers: Headers) -> bool:
@@ -110,16 +110,16 @@ class Guard:
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
         if asks_for_page and given and self.rules.admits(given):
             cookie = f"{COOKIE}={self.rules.cookie()}; Path=/; HttpOnly; SameSite=Strict"
-            return _say(303, "Welcome.", {"location": "/", "set-cookie": cookie})
+            return say(303, "Welcome.", {"location": "/", "set-cookie": cookie})
         headers = {"www-authenticate": "Bearer"}
         if asks_for_page and self.token_page:
             return Response(self.token_page, 401, headers, "text/html")
-        return _say(401, "This server asks for its token: open the address it printed at its start.", headers)
+        return say(401, "This server asks for its token: open the address it printed at its start.", headers)
 
     def _too_large(self) -> Response:
         limit = self.rules.max_body // MEGABYTE
         sentence = f"That is more than {limit} MB in one request; send fewer or smaller images."
-        return _say(413, sentence, {"connection": "close"})
+        return say(413, sentence, {"connection": "close"})
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, counting its bytes as they come: a body may be longer than it said, or say nothing."""
@@ -177,7 +177,7 @@ def _with_headers(send: Send) -> Send:
     return sending
 
 
-def _say(status: int, sentence: str, headers: dict[str, str] | None = None) -> Response:
+def say(status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
     return JSONResponse({"error": sentence}, status, headers)
 
 

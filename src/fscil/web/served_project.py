@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, TypeVar
 
 from starlette.concurrency import run_in_threadpool
 
-from fscil.teach import Learner, Prediction
+from fscil.teach import Learner
 from fscil.web.batching import Batcher
 from fscil.web.guard import Rules
 
@@ -17,13 +18,10 @@ TOP = 20  # guesses kept of every prediction: the most that a request may ask fo
 class ServedProject:
     def __init__(self, learner: Learner, rules: Rules, *, demo: bool) -> None:
         self.learner, self.rules, self.demo = learner, rules, demo
-        self.batcher = Batcher(self._predict)
+        self.batcher = Batcher(partial(learner.predict, top=TOP))
         self._writing = asyncio.Lock()
         self.exporting = asyncio.Lock()  # seconds of work: one at a time, while teaching goes on
         self._computing: dict[str, tuple[int, Awaitable[Any]]] = {}
-
-    def _predict(self, images: list[bytes]) -> list[Prediction]:
-        return self.learner.predict(images, top=TOP)
 
     async def write(self, change: Callable[..., Result], *arguments: Any) -> Result:
         """One change of the project at a time."""
@@ -46,6 +44,3 @@ class ServedProject:
         except Exception:
             self._computing.pop(name, None)
             raise
-
-    def close(self) -> None:
-        self.batcher.close()
