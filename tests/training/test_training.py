@@ -145,7 +145,7 @@ def test_weight_average_against_a_plain_loop(as_tensor: bool) -> None:
         average.update(torch.tensor(weight) if as_tensor else weight)
         decay = min(0.9, (1 + step) / (10 + step))
         expected = decay * expected + (1 - decay) * model.weight.detach()
-    assert torch.allclose(average.state()["weight"], expected, atol=1e-5)
+    assert torch.allclose(average.averages["weight"], expected, atol=1e-5)
 
 
 @pytest.mark.slow

@@ -56,11 +56,7 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], info: dict[str, Any]) -
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     # Serialised first and written by Python, so that a full disk is an OSError like any other.
     content = save(whole, metadata={"fscil": json.dumps(info)})
-
-    def write(target: Path) -> None:
-        target.write_bytes(content)
-
-    write_atomic(path, write)
+    write_atomic(path, lambda target: target.write_bytes(content))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -33,9 +33,6 @@ class WeightAverage:
         for name, average in self.averages.items():
             self.values[name].copy_(average)
 
-    def state(self) -> dict[str, Tensor]:
-        return dict(self.averages)
-
     def load(self, state: dict[str, Tensor]) -> None:
         for name, average in self.averages.items():
             average.copy_(state[name])

@@ -48,30 +48,14 @@ def train_base(
     progress: Update | None = None,
 ) -> Checkpoint:
     """Train on the base session and leave `backbone.safetensors` in `folder`; returns the trained network."""
-    fabric = make_fabric(config)
-    # A partial, because Fabric copies plain arguments and cannot copy frozen dataclasses. A progress bar does not
-    # cross a process boundary.
-    work = partial(
-        _train,
-        session=session,
-        config=config,
-        folder=Path(folder),
-        fingerprint=fingerprint,
-        resume=resume,
-        progress=progress if config.devices == 1 else None,
-    )
-    fabric.launch(work)
+    bar = progress if config.devices == 1 else None  # a progress bar does not cross a process boundary
+    # A partial, because Fabric copies plain arguments and cannot copy frozen dataclasses.
+    make_fabric(config).launch(partial(_train, session, config, Path(folder), fingerprint, resume, bar))
     return load_classifier(Path(folder))
 
 
 def _train(
-    fabric: Fabric,
-    session: Session,
-    config: Config,
-    folder: Path,
-    fingerprint: str,
-    resume: bool,
-    progress: Update | None,
+    session: Session, config: Config, folder: Path, fingerprint: str, resume: bool, bar: Update | None, fabric: Fabric
 ) -> None:
     # Where bf16 leaves float32, training may use the matrix units; features must stay exact, so it is reset afterwards.
     precision = torch.get_float32_matmul_precision()
@@ -81,7 +65,7 @@ def _train(
         trainer = Trainer(fabric, session, config, folder, fingerprint)
         if resume:
             trainer.restore()
-        trainer.run(progress)
+        trainer.run(bar)
     finally:
         torch.set_float32_matmul_precision(precision)
 
@@ -98,6 +82,7 @@ class Trainer:
 
     def __post_init__(self) -> None:
         fabric, train, seed = self.fabric, self.config.train, self.config.seed
+        device, on_gpu = fabric.device, fabric.device.type == "cuda"
         torch.manual_seed(seed)
         self.classes = len(self.session.classes)
         self.outputs = self.classes * (4 if train.augment.turn else 1)
@@ -105,30 +90,28 @@ class Trainer:
         assert self.session.images is not None
         if not self.config.backbone.pretrained:
             model.backbone.measure_pixels(self.session.images)
-        if fabric.device.type == "cuda":
+        if on_gpu:
             model = model.to(memory_format=torch.channels_last)  # what convolutions want on matrix units
         setting = Setting(model.backbone.dim, self.classes, self.outputs, train.logit_scale, train.label_smoothing)
         self.plain = TrainingLoss(model, build_objective(train, setting), train)
-        optimizer = make_optimizer(self.plain, train, fused=fabric.device.type == "cuda")
-        compiled = train.compile == "on" or (train.compile == "auto" and fabric.device.type == "cuda")
+        optimizer = make_optimizer(self.plain, train, fused=on_gpu)
+        compiled = train.compile == "on" or (train.compile == "auto" and on_gpu)
         ready = cast(nn.Module, torch.compile(self.plain)) if compiled else self.plain
         self.model, self.optimizer = fabric.setup(ready, optimizer)
         rank, world = fabric.global_rank, fabric.world_size
-        self.batches = Batches(self.session, train.batch_size, seed, fabric.device, rank, world)
+        self.batches = Batches(self.session, train.batch_size, seed, device, rank, world)
         self.augment = Augment(
-            train.augment, self.batches.batch_size, fabric.device, rank, world, classes=self.classes, compiled=compiled
+            train.augment, self.batches.batch_size, device, rank, world, classes=self.classes, compiled=compiled
         )
         self.average = WeightAverage(self.plain, train.ema) if train.ema else None
-        self.teachers = [
-            self._load_teacher(path.strip(), compiled) for path in train.teacher.split(",") if path.strip()
-        ]
+        paths = [path.strip() for path in train.teacher.split(",") if path.strip()]
+        self.teachers = [self._load_teacher(path, compiled) for path in paths]
         self.total = train.epochs * self.batches.steps_per_epoch
         self.warmup = round(train.warmup_epochs * self.batches.steps_per_epoch)
-        self.losses = torch.zeros(self.total, device=fabric.device)
+        self.losses = torch.zeros(self.total, device=device)
         self.done, self.seconds = 0, 0.0
-        on_gpu = fabric.device.type == "cuda"
-        self.rate, self.progress = torch.zeros((), device=fabric.device), torch.zeros((), device=fabric.device)
-        self.average_weight: float | Tensor = torch.zeros((), device=fabric.device) if on_gpu else 0.0
+        self.rate, self.progress = torch.zeros((), device=device), torch.zeros((), device=device)
+        self.average_weight: float | Tensor = torch.zeros((), device=device) if on_gpu else 0.0
         self.rows = self.batches.rows(0).clone()
         graphs = train.graph == "on" or (train.graph == "auto" and compiled and world == 1)
         self.graphed = GraphedUpdate(self._update, self.augment.generator) if on_gpu and graphs else None
@@ -172,10 +155,8 @@ class Trainer:
         for group in self.optimizer.param_groups:
             group["lr"] = rate
         if self.average:
-            weight = self.average.weight(step)
-            self.average_weight = (
-                self.average_weight.fill_(weight) if isinstance(self.average_weight, Tensor) else weight
-            )
+            weight, held = self.average.weight(step), self.average_weight
+            self.average_weight = held.fill_(weight) if isinstance(held, Tensor) else weight
 
     def _update(self) -> Tensor:
         images, labels = self.batches.images[self.rows], self.batches.labels[self.rows]
@@ -187,9 +168,8 @@ class Trainer:
         loss = self.model(parts, self.progress, targets)
         self.fabric.backward(loss)
         if self.config.train.clip:
-            self.fabric.clip_gradients(
-                self.model, self.optimizer, max_norm=self.config.train.clip, error_if_nonfinite=False
-            )
+            largest = self.config.train.clip
+            self.fabric.clip_gradients(self.model, self.optimizer, max_norm=largest, error_if_nonfinite=False)
         self.optimizer.step()
         with torch.no_grad():
             self.plain.objective.after_step(self.plain.classifier)
@@ -217,7 +197,7 @@ class Trainer:
         for number, state in self.optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{number}.{name}": torch.as_tensor(value) for name, value in state.items()}
         if self.average:
-            tensors |= {f"average.{name}": value for name, value in self.average.state().items()}
+            tensors |= {f"average.{name}": value for name, value in self.average.averages.items()}
         tensors["losses"] = self.losses
         save_tensors(self.folder / "state.safetensors", tensors, self._info())
 
@@ -246,9 +226,8 @@ class Trainer:
         if self.average:
             self.average.copy_to_model()
         info = {**self._info(), "losses": [round(v, 6) for v in self.losses.tolist()]}
-        save_classifier(
-            self.folder / "backbone.safetensors", self.plain.classifier, info, self.plain.objective.state_dict()
-        )
+        path, extras = self.folder / "backbone.safetensors", self.plain.objective.state_dict()
+        save_classifier(path, self.plain.classifier, info, extras)
         (self.folder / "state.safetensors").unlink(missing_ok=True)
 
     def _info(self) -> dict[str, Any]:

@@ -19,12 +19,11 @@ def make_optimizer(model: nn.Module, train: TrainConfig, fused: bool) -> torch.o
 
 def _decay_groups(model: nn.Module, weight_decay: float) -> list[dict[str, Any]]:
     """Weight decay on matrices only, as usual for ViTs: not on biases, norms, tokens and position embeddings."""
-    matrices: list[nn.Parameter] = []
-    rest: list[nn.Parameter] = []
+    groups: list[dict[str, Any]] = [{"params": [], "weight_decay": decay} for decay in (weight_decay, 0.0)]
     for name, parameter in model.named_parameters():
         plain = parameter.ndim < 2 or "pos_embed" in name or "cls_token" in name
-        (rest if plain else matrices).append(parameter)
-    return [{"params": matrices, "weight_decay": weight_decay}, {"params": rest, "weight_decay": 0.0}]
+        groups[plain]["params"].append(parameter)
+    return groups
 
 
 def learning_rate(step: int, total: int, warmup: int, peak: float, minimum: float) -> float:
