@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -134,8 +135,7 @@ def list_classes(
         typer.echo(f"{project} knows no class yet. Next: fscil teach add {project} NAME IMAGES...")
     else:
         _columns([("class", "images", "since"), *[(row.name, str(row.images), row.created) for row in rows]])
-        total = sum(row.images for row in rows)
-        typer.echo(f"{len(rows)} classes, {total} images, encoder {encoder}.")
+        typer.echo(f"{len(rows)} classes, {sum(row.images for row in rows)} images, encoder {encoder}.")
 
 
 @app.command()
@@ -158,7 +158,11 @@ def threshold(
     """Show or set the similarity below which the answer is 'unknown'."""
     with _open(project, readonly=value is None) as learner:
         if value is not None:
-            learner.set_threshold(None if value == "auto" else _number(value))
+            try:
+                number = None if value == "auto" else float(value)
+            except ValueError:
+                raise InputError(f"'{value}' is not a number; give a similarity from -1 to 1, or auto.") from None
+            learner.set_threshold(number)
         typer.echo(f"{learner.threshold():.3f}")
 
 
@@ -183,7 +187,11 @@ def predict(
     elif as_csv:
         _write_csv(answers)
     elif len(unreadable) < len(answers):
-        _say_answers([answer for answer in answers if not answer.error])
+        rows = [("image", "answer", "sure", "then")]
+        for answer in (answer for answer in answers if not answer.error):
+            others = "  ".join(f"{guess.label} {guess.confidence:.0%}" for guess in answer.top[1:3])
+            rows.append((answer.file, answer.label, f"{answer.confidence:.0%}", others))
+        _columns(rows)
     for answer in unreadable:
         typer.echo(f"skipped {answer.file}: {answer.error}", err=True)
     if len(unreadable) == len(answers):
@@ -264,14 +272,6 @@ def _say_learned(result: Learned) -> None:
         typer.echo(f"  nearest classes: {rivals}")
 
 
-def _say_answers(answers: list[Prediction]) -> None:
-    rows: list[tuple[str, ...]] = [("image", "answer", "sure", "then")]
-    for answer in answers:
-        others = "  ".join(f"{guess.label} {guess.confidence:.0%}" for guess in answer.top[1:3])
-        rows.append((answer.file, answer.label, f"{answer.confidence:.0%}", others))
-    _columns(rows)
-
-
 def _as_document(answer: Prediction) -> dict[str, Any]:
     guesses = [{"label": guess.label, "confidence": round(guess.confidence, 6)} for guess in answer.top]
     error = {"error": answer.error} if answer.error else {}
@@ -288,7 +288,7 @@ def _write_csv(answers: list[Prediction]) -> None:
         writer.writerow([answer.file, answer.label, f"{answer.confidence:.6f}", *guesses])
 
 
-def _columns(rows: list[tuple[str, ...]]) -> None:
+def _columns(rows: Sequence[tuple[str, ...]]) -> None:
     """Columns as wide as their longest cell; wide characters count for two."""
     from rich.cells import cell_len
 
@@ -296,10 +296,3 @@ def _columns(rows: list[tuple[str, ...]]) -> None:
     for row in rows:
         padded = [cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
         typer.echo("  ".join(padded).rstrip())
-
-
-def _number(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError(f"'{text}' is not a number; give a similarity from -1 to 1, or auto.") from None
