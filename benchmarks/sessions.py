@@ -18,8 +18,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fscil.data.session import Session, View
 from fscil.core.hardware import describe, pick_device
+from fscil.data.session import Session, View
 from fscil.methods import YourSelf, yourself
 
 BLOCKS = (9, 10, 11)

@@ -18,11 +18,11 @@ from pathlib import Path
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from fscil.core import config as configs
 from fscil.backbones import build_backbone
+from fscil.core import config as configs
 from fscil.core.config import Config, to_dict
-from fscil.data.session import Session
 from fscil.core.hardware import describe, make_fabric
+from fscil.data.session import Session
 from fscil.training.checkpoint import Classifier, save_classifier
 from fscil.training.loop import Trainer
 

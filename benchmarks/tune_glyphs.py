@@ -23,9 +23,9 @@ from fscil.core.config import Config
 from fscil.data import Benchmark, Dataset, ImageSet
 from fscil.data.glyphs import TRAIN_FONTS, TRAIN_PER_CLASS, load
 from fscil.evaluation.features import FeatureCache
+from fscil.evaluation.protocol import run_method
 from fscil.methods import make
 from fscil.metrics import summary
-from fscil.evaluation.protocol import run_method
 from fscil.training.checkpoint import Checkpoint
 from fscil.training.loop import train_base
 

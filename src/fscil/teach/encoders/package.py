@@ -3,11 +3,12 @@
 from pathlib import Path
 
 FOLDER = Path(__file__).parents[2] / "checkpoints"
+_STATISTICS = ".embedding.safetensors"
 
 
 def stored() -> list[str]:
-    files = FOLDER.glob("*.safetensors")
-    return sorted(path.stem for path in files if not path.stem.endswith(".embedding"))
+    """Networks with statistics; the others are stored for `fscil eval`."""
+    return sorted(path.name.removesuffix(_STATISTICS) for path in FOLDER.glob(f"*{_STATISTICS}"))
 
 
 def network_file(name: str) -> Path:
@@ -15,4 +16,4 @@ def network_file(name: str) -> Path:
 
 
 def embedding_file(name: str) -> Path:
-    return FOLDER / f"{name}.embedding.safetensors"
+    return FOLDER / f"{name}{_STATISTICS}"
