@@ -19,9 +19,10 @@ sys.path.append(str(TESTS.parent))
 # What `make fast` leaves to `make test`, besides single tests that are marked: whatever starts processes, browsers or
 # trainings.
 SLOW = (
-    "cli/", "experiments/", "web/test_web_page.py", "web/test_web_serve.py", "web/test_web_schema.py",
-    "teach/test_teach_cli.py", "teach/test_teach_crash.py", "teach/test_teach_onnx.py", "training/",
-    "pages/test_results_page.py", "pages/test_paper_docs.py", "core/test_hardware.py",
+    "cli/", "experiments/", "web/", "training/", "teach/test_teach_cli.py", "teach/test_teach_crash.py",
+    "teach/test_teach_encoders.py", "teach/test_teach_onnx.py", "objectives/test_method_objectives.py",
+    "backbones/test_resnet.py", "pages/test_results_page.py", "pages/test_paper_docs.py", "core/test_hardware.py",
+    "test_readme.py",
 )  # fmt: skip
 
 

@@ -398,6 +398,7 @@ def test_a_file_that_changes_while_it_is_learned(learner: Learner, tmp_path: Pat
     assert learner.learn("b", [path]).added == 1
 
 
+@pytest.mark.slow
 def test_teaching_needs_nothing_that_windows_lacks(tmp_path: Path) -> None:
     program = (
         "import os, sys\n"
