@@ -191,6 +191,7 @@ def test_grid_by_hand() -> None:
 
 
 @given(matrices(min_sessions=2))
+@pytest.mark.slow
 def test_fine_grid_tends_to_the_integral_except_in_the_base_session(matrix: AccuracyMatrix) -> None:
     grid, exact = gacc_grid_per_session(matrix, steps=400), gacc_exact_per_session(matrix)
     assert grid[1:] == pytest.approx(exact[1:], abs=0.01)
