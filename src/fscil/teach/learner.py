@@ -20,6 +20,7 @@ from fscil.teach.project.limits import MAX_IMAGES_AT_ONCE, class_name
 from fscil.teach.project.pictures import Picture, Source
 from fscil.teach.project.store import Store, claim
 from fscil.teach.project.transaction import image_path, no_such_class
+from fscil.teach.project.trash import in_trash
 
 RIVALS = 3
 SLICE = 256  # images that are decoded together
@@ -119,6 +120,7 @@ class Learner:
         if not self.keeps_images:
             return None
         path = image_path(self.path, *rows[0])
+        path = path if path.exists() else in_trash(self.path / "trash", path.name) or path  # readers move nothing back
         try:
             return path.read_bytes(), rows[0][1]
         except OSError as error:

@@ -1,7 +1,10 @@
 """Files: images named on the command line or found in folders, and writing one whole."""
 
+import errno
 import glob
 import os
+import shutil
+import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -51,7 +54,20 @@ def images_in(folder: Path, *, deep: bool = False) -> list[Path]:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    def write(target: Path) -> None:
-        target.write_bytes(content)
+    try:
+        write_atomic(path, lambda target: target.write_bytes(content))
+    except InputError as error:
+        raise InputError(f"{path} was not written: {cause(error.__cause__, path.parent)}.") from None
 
-    write_atomic(path, write)
+
+def cause(error: BaseException | None, folder: Path) -> str:
+    """Why something in the folder could not be written, and what to do."""
+    number, code = getattr(error, "errno", None), getattr(error, "sqlite_errorcode", 0) & 0xFF
+    full = code == sqlite3.SQLITE_IOERR and shutil.disk_usage(folder).free < 2**20  # so SQLite reports it at times
+    if full or number in (errno.ENOSPC, errno.EDQUOT) or code == sqlite3.SQLITE_FULL:
+        return "the disk is full; free some space and try again"
+    if number in (errno.EACCES, errno.EPERM, errno.EROFS) or code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN):
+        if hasattr(os, "statvfs") and folder.exists() and os.statvfs(folder).f_flag & os.ST_RDONLY:
+            return "the disk is mounted for reading only; work on a copy elsewhere"
+        return "you have no right to write there; ask the owner for it, or work on a copy"
+    return f"{getattr(error, 'strerror', None) or error}; check the folder and its disk"

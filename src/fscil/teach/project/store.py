@@ -1,12 +1,14 @@
 """A project on disk: SQLite for what is known, one file per image. Every change is one transaction.
 
 Image files are written and flushed before the transaction that names them commits, inside the writer's lock; a
-process that dies leaves at most files that nothing names, which the next writer sweeps away. Readers never wait (WAL).
+process that dies leaves at most files that nothing names, which the next writer moves to the trash. Readers never wait
+(WAL), and need no right to write.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
 import threading
@@ -16,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from fscil.core.errors import InputError
+from fscil.teach.project.files import cause
 from fscil.teach.project.transaction import Transaction, flush_folder, image_path
+from fscil.teach.project.trash import tidy
 
 FILE = "project.sqlite"
 VERSION = 1  # of the tables in schema.sql
@@ -32,13 +36,21 @@ class Store:
     def __init__(self, path: Path, *, readonly: bool) -> None:
         self.path, self.readonly = path, readonly
         self._reading, self._writing = threading.RLock(), threading.RLock()
-        database = path / FILE
+        database = self._database = path / FILE
+        for place, right in ((path, os.X_OK), (database, os.R_OK)):
+            if os.path.exists(place) and not os.access(place, right):
+                raise InputError(f"You have no right to read {place}; ask its owner for it.")
         if not database.is_file():
             raise InputError(f"{path} is not a project; make one with `fscil teach init {path}`.")
+        _refuse_links(path)
         try:
-            self._reader = _connect(database, readonly=True)
+            self._reader, self._frozen = _connect_to_read(database)
             version = int(self.meta("schema") or 0)
         except (sqlite3.DatabaseError, ValueError) as error:
+            # Operational: SQLite was hindered, and the database may be sound; except for a table that is not there.
+            if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+                log = f"reading its {FILE}-wal takes writing, and " if _stamp(database)[0] > 0 else ""
+                raise InputError(f"The project {path} cannot be opened: {log}{cause(error, path)}.") from None
             raise InputError(f"{database} is not a readable project ({error}); restore it from a copy.") from None
         if version != VERSION:
             self._reader.close()
@@ -49,11 +61,14 @@ class Store:
         self._writer: sqlite3.Connection | None = None
         if not readonly:
             try:
-                self._writer = _connect(database, readonly=False)
-            except sqlite3.OperationalError as error:
+                if not (os.access(database, os.W_OK) and os.access(path, os.W_OK)):
+                    raise PermissionError(errno.EACCES, "")
+                self._writer = _connect(database, "rw")
+                self._writer.execute("PRAGMA journal_mode = WAL")
+            except (sqlite3.OperationalError, OSError) as error:
                 self._reader.close()
-                raise InputError(f"{path} cannot be written ({error}); open it for reading only.") from None
-            self._sweep()
+                raise InputError(f"The project {path} cannot be written: {cause(error, path)}.") from None
+            self._sweep(self._writer)
 
     @classmethod
     def create(cls, path: Path, meta: dict[str, str]) -> Store:
@@ -61,12 +76,13 @@ class Store:
         temporary = path / f".project-{os.getpid()}.sqlite"
         rows = {**meta, "schema": str(VERSION), "generation": "0"}
         try:
-            connection = _connect(temporary, readonly=False)
+            connection = _connect(temporary, "rwc")
+            connection.execute("PRAGMA journal_mode = WAL")
             connection.executescript(Path(__file__).with_name("schema.sql").read_text(encoding="utf-8"))
             connection.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
             connection.close()  # folds the write-ahead log into the file
         except sqlite3.OperationalError as error:
-            raise InputError(f"No project can be made in {path}: {error}; choose another folder.") from None
+            raise InputError(f"No project can be made in {path}: {cause(error, path)}.") from None
         os.replace(temporary, path / FILE)
         flush_folder(path)
         return cls(path, readonly=False)
@@ -80,6 +96,10 @@ class Store:
     def all(self, query: str, *values: Any) -> list[Any]:
         with self._reading:
             try:
+                # What is read without locks is read anew once somebody has written.
+                if self._frozen and not self._reader.in_transaction and self._frozen != _stamp(self._database):
+                    self._reader.close()
+                    self._reader, self._frozen = _connect_to_read(self._database)
                 return self._reader.execute(query, values).fetchall()
             except sqlite3.ProgrammingError as error:
                 if "closed" in str(error):
@@ -127,10 +147,8 @@ class Store:
             except BaseException as error:
                 with contextlib.suppress(sqlite3.Error):
                     self._writer.execute("ROLLBACK")
-                if isinstance(error, sqlite3.OperationalError):
-                    raise InputError(
-                        f"The project {self.path} could not be written: {error}; nothing changed."
-                    ) from None
+                if isinstance(error, sqlite3.OperationalError | OSError):
+                    raise InputError(f"{self.path} was not changed: {cause(error, self.path)}.") from None
                 raise
 
     @contextlib.contextmanager
@@ -151,30 +169,19 @@ class Store:
                 raise InputError(
                     f"Another process has been writing to {self.path} for {WAIT_SECONDS:.0f} s; try again later."
                 ) from None
-            raise InputError(f"The project {self.path} cannot be written: {error}; check its permissions.") from None
+            raise InputError(f"The project {self.path} cannot be written: {cause(error, self.path)}.") from None
         except sqlite3.ProgrammingError:
             raise InputError(f"The project {self.path} was closed; open it again.") from None
 
-    def _sweep(self) -> None:
-        """Remove image files that no row names: what a killed process wrote, and what can no longer be undone."""
-        folder = self.path / "images"
-        if not folder.is_dir():
-            return
-        assert self._writer is not None
-        with self._writing:
+    def _sweep(self, writer: sqlite3.Connection) -> None:
+        # Another writer at work, or no room for a folder: another time.
+        with contextlib.suppress(sqlite3.OperationalError, OSError):
+            writer.execute("BEGIN IMMEDIATE")  # no writer may be between its files and its commit
             try:
-                self._writer.execute("BEGIN IMMEDIATE")  # no writer may be between its files and its commit
-            except sqlite3.OperationalError:
-                return  # someone is writing: another time
-            try:
-                rows = self._writer.execute("SELECT sha256, media FROM images")
-                named = {image_path(self.path, *row).name for row in rows}
-                for entry in os.scandir(folder):
-                    if entry.name not in named:
-                        with contextlib.suppress(OSError):
-                            os.unlink(entry.path)
+                rows = writer.execute("SELECT sha256, media FROM images")
+                tidy(self.path, {image_path(self.path, *row).name for row in rows})
             finally:
-                self._writer.execute("ROLLBACK")
+                writer.execute("ROLLBACK")
 
 
 def claim(path: Path) -> None:
@@ -191,19 +198,50 @@ def claim(path: Path) -> None:
                 else f"{path} is not empty; choose an empty or new folder for the project."
             )
         path.mkdir(parents=True, exist_ok=True)
+        _refuse_links(path)
     except OSError as error:
         raise InputError(f"{path} cannot be made a project: {error.strerror}; choose another folder.") from None
 
 
-def _connect(database: Path, readonly: bool) -> sqlite3.Connection:
+def _refuse_links(path: Path) -> None:
+    """A project writes and moves files in its own folder only, never where a link leads."""
+    for name in ("images", "trash", "state", FILE, f"{FILE}-wal", f"{FILE}-shm"):
+        if (path / name).is_symlink():
+            raise InputError(f"{path / name} is a symbolic link; put what it leads to in its place, or remove it.")
+
+
+def _stamp(database: Path) -> tuple[int, int]:
+    """Size of the write-ahead log (-1: none) and time of the database: they differ once somebody has written."""
+    log = Path(f"{database}-wal")
+    return log.stat().st_size if log.exists() else -1, database.stat().st_mtime_ns
+
+
+def _connect_to_read(database: Path) -> tuple[sqlite3.Connection, tuple[int, int] | None]:
+    """A connection that leaves nothing behind, and the database's stamp if it is read without locks.
+
+    Beside a log SQLite needs an index file. Who may write makes it and removes it at the end (with mode=ro it would
+    stay); others use that of a process at work. Without a log the database is whole by itself.
+    """
+    stamp, writable = _stamp(database), os.access(database, os.W_OK) and os.access(database.parent, os.W_OK)
+    if writable or stamp[0] >= 0:
+        connection = _connect(database, "rw" if writable else "ro")
+        try:
+            connection.execute("PRAGMA query_only = ON")
+            connection.execute("SELECT 1 FROM meta").fetchone()
+            return connection, None
+        except sqlite3.OperationalError as error:  # no room or no right for the index
+            connection.close()
+            if stamp[0] > 0 or error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
+                raise
+    return _connect(database, "ro&immutable=1"), stamp
+
+
+def _connect(database: Path, mode: str) -> sqlite3.Connection:
     connection = sqlite3.connect(
-        database, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=64
-    )
-    if not readonly:
-        connection.execute("PRAGMA journal_mode = WAL")
+        f"{database.absolute().as_uri()}?mode={mode}",
+        uri=True, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=64,
+    )  # fmt: skip
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA trusted_schema = OFF")
-    if readonly:
-        connection.execute("PRAGMA query_only = ON")
     return connection
