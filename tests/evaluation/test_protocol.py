@@ -104,6 +104,29 @@ def test_the_head_travels_with_the_base_session_only(benchmark: Benchmark, backb
     assert [s.network for s in spy.shown_] == [None] * 3  # it did not say that it needs the backbone
 
 
+class Vandal(Spy):
+    """Ruins whatever it is handed."""
+
+    needs: ClassVar[frozenset[str]] = frozenset({"backbone"})
+
+    def fit_base(self, session: Session) -> None:
+        super().fit_base(session)
+        assert session.network is not None
+        assert session.head is not None
+        for tensor in (*session.network.parameters(), session.head, *session.extras.values()):
+            tensor.data.mul_(0)
+
+
+def test_a_method_cannot_change_the_network(benchmark: Benchmark) -> None:
+    torch.manual_seed(0)
+    classifier = Classifier(CONFIG.backbone, CONFIG.train, 6).eval()
+    network = Checkpoint(classifier, {"classes": 6}, {"sigma": torch.ones(3)})
+    before = {name: value.clone() for name, value in classifier.state_dict().items()}
+    run_method(Vandal(), benchmark, FeatureCache(None, network.backbone), network=network)
+    assert all(torch.equal(value, before[name]) for name, value in classifier.state_dict().items())
+    assert network.extras["sigma"].tolist() == [1, 1, 1]
+
+
 @pytest.mark.parametrize("fault", ["shape", "nan"])
 def test_bad_scores_are_caught(benchmark: Benchmark, backbone: ViT, fault: str) -> None:
     class Faulty(Spy):

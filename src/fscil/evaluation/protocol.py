@@ -5,6 +5,7 @@ declared to need and nothing more; it is asked for scores of test features, neve
 Accuracy is counted correct over counted total, in the joint label space of all classes seen so far.
 """
 
+import copy
 import dataclasses
 import time
 from collections.abc import Callable, Sequence
@@ -107,17 +108,21 @@ def prepare(
     device: torch.device,
     network: Checkpoint | None = None,
 ) -> Session:
-    """A session as a method gets it: features attached, pixels and network only where the method needs them."""
+    """A session as a method gets it: features attached, pixels and network only where the method needs them.
+
+    The network, its head and what else it learned are copies: whatever a method does to them, features and the next
+    method see the network that was trained.
+    """
     assert session.images is not None
     view = cache.get(session.images, method.blocks(cache.backbone.depth)).to(device)
     base = session.index == 0 and network is not None
-    weights = network.class_weights if base and network else None
+    weights, extras = (network.class_weights, network.extras) if base and network else (None, {})
     return dataclasses.replace(
         session,
         view=view,
         labels=session.labels.to(device),
         images=session.images.to(device) if "images" in method.needs else None,
-        head=weights.to(device) if weights is not None else None,
-        extras={name: value.to(device) for name, value in network.extras.items()} if base and network else {},
-        network=network.classifier.to(device) if network is not None and "backbone" in method.needs else None,
+        head=weights.to(device, copy=True) if weights is not None else None,
+        extras={name: value.to(device, copy=True) for name, value in extras.items()},
+        network=copy.deepcopy(network.classifier).to(device) if network and "backbone" in method.needs else None,
     )
