@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from fscil import __version__
+
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 QUICK = ["--seeds", "2", "--set", "train.epochs=6", "--set", "options.yourself.novel_steps=10"]
 
@@ -270,3 +272,11 @@ def test_ctrl_c_leaves_a_resumable_run(tmp_path: Path) -> None:
     assert "Traceback" not in errors
     assert state.exists()
     assert not [p for p in (tmp_path / "x").rglob(".*") if p.is_file()]
+
+
+def test_version_and_the_short_form_of_help() -> None:
+    assert fscil("--version").stdout == f"fscil {__version__}\n"
+    for arguments in (["-h"], ["run", "-h"], ["teach", "add", "-h"]):
+        done = fscil(*arguments)
+        assert (done.returncode, "Usage:" in done.stdout) == (0, True)
+    assert fscil().stderr == ""  # without arguments: the help, and no complaint

@@ -2,10 +2,11 @@
 
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
+import fscil
 from fscil.cli import ablate, bench, paper, run, show, teach, tune
 from fscil.core.errors import InputError
 
@@ -14,7 +15,25 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"fscil {fscil.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
 _COMMANDS: dict[str, Callable[..., None]] = {
     "run": run.run,
     "train": run.train,
@@ -60,7 +79,8 @@ def main() -> None:
 
 
 def _fail(sentence: str, code: int) -> NoReturn:
-    print(f"fscil: {' '.join(sentence.split())}", file=sys.stderr)
+    if sentence:  # without a command there is nothing to say: the help was printed
+        print(f"fscil: {' '.join(sentence.split())}", file=sys.stderr)
     sys.exit(code)
 
 
