@@ -120,8 +120,9 @@ class Learner:
         if not self.keeps_images:
             return None
         path = image_path(self.path, *rows[0])
-        path = path if path.exists() else in_trash(self.path / "trash", path.name) or path  # readers move nothing back
         try:
+            if not path.exists():  # who only reads moves nothing back
+                path = in_trash(self.path / "trash", path.name) or path
             return path.read_bytes(), rows[0][1]
         except OSError as error:
             raise InputError(f"The image file {path} cannot be read ({error.strerror}); restore it.") from None

@@ -1,8 +1,7 @@
 """A project on disk: SQLite for what is known, one file per image. Every change is one transaction.
 
 Image files are written and flushed before the transaction that names them commits, inside the writer's lock; a
-process that dies leaves at most files that nothing names, which the next writer moves to the trash. Readers never wait
-(WAL), and need no right to write.
+process that dies leaves at most files that nothing names, which go to the trash later. Readers never wait (WAL).
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Store:
             self._reader, self._frozen = _connect_to_read(database)
             version = int(self.meta("schema") or 0)
         except (sqlite3.DatabaseError, ValueError) as error:
-            # Operational: SQLite was hindered, and the database may be sound; except for a table that is not there.
+            # SQLite was hindered, and the database may be sound; ERROR: it lacks a table.
             if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
                 log = f"reading its {FILE}-wal takes writing, and " if _stamp(database)[0] > 0 else ""
                 raise InputError(f"The project {path} cannot be opened: {log}{cause(error, path)}.") from None
@@ -174,8 +173,7 @@ class Store:
             raise InputError(f"The project {self.path} was closed; open it again.") from None
 
     def _sweep(self, writer: sqlite3.Connection) -> None:
-        # Another writer at work, or no room for a folder: another time.
-        with contextlib.suppress(sqlite3.OperationalError, OSError):
+        with contextlib.suppress(sqlite3.OperationalError, OSError):  # someone is writing, or no room: another time
             writer.execute("BEGIN IMMEDIATE")  # no writer may be between its files and its commit
             try:
                 rows = writer.execute("SELECT sha256, media FROM images")
@@ -212,8 +210,10 @@ def _refuse_links(path: Path) -> None:
 
 def _stamp(database: Path) -> tuple[int, int]:
     """Size of the write-ahead log (-1: none) and time of the database: they differ once somebody has written."""
-    log = Path(f"{database}-wal")
-    return log.stat().st_size if log.exists() else -1, database.stat().st_mtime_ns
+    size = -1
+    with contextlib.suppress(FileNotFoundError):
+        size = os.stat(f"{database}-wal").st_size
+    return size, database.stat().st_mtime_ns
 
 
 def _connect_to_read(database: Path) -> tuple[sqlite3.Connection, tuple[int, int] | None]:
@@ -224,23 +224,20 @@ def _connect_to_read(database: Path) -> tuple[sqlite3.Connection, tuple[int, int
     """
     stamp, writable = _stamp(database), os.access(database, os.W_OK) and os.access(database.parent, os.W_OK)
     if writable or stamp[0] >= 0:
-        connection = _connect(database, "rw" if writable else "ro")
         try:
+            connection = _connect(database, "rw" if writable else "ro")
             connection.execute("PRAGMA query_only = ON")
             connection.execute("SELECT 1 FROM meta").fetchone()
             return connection, None
         except sqlite3.OperationalError as error:  # no room or no right for the index
-            connection.close()
             if stamp[0] > 0 or error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
                 raise
     return _connect(database, "ro&immutable=1"), stamp
 
 
 def _connect(database: Path, mode: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(
-        f"{database.absolute().as_uri()}?mode={mode}",
-        uri=True, timeout=WAIT_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=64,
-    )  # fmt: skip
+    address = f"{database.absolute().as_uri()}?mode={mode}"
+    connection = sqlite3.connect(address, WAIT_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA trusted_schema = OFF")

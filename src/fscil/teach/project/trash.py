@@ -1,9 +1,5 @@
-"""Image files that no row names go to trash/, and come back when a row names them again: nothing is deleted.
+"""Image files that no row names go to trash/, and come back when a row names them again. None is deleted."""
 
-A killed process leaves such files, undoing does, and an older database that was put in the place of a newer one.
-"""
-
-import contextlib
 import hashlib
 import itertools
 import logging
@@ -21,8 +17,7 @@ def tidy(project: Path, named: set[str]) -> None:
     """Under the writer's lock, so that no file is about to be named."""
     images, trash = project / "images", project / "trash"
     entries = list(os.scandir(images)) if images.is_dir() else []
-    missing = named.difference(entry.name for entry in entries) if trash.is_dir() else set()
-    back = {name: found for name in missing if (found := in_trash(trash, name))}
+    back = {name: found for name in named - {e.name for e in entries} if (found := in_trash(trash, name))}
     for name, found in back.items():
         images.mkdir(exist_ok=True)
         os.rename(found, images / name)
@@ -37,8 +32,5 @@ def tidy(project: Path, named: set[str]) -> None:
 
 def in_trash(trash: Path, name: str) -> Path | None:
     """A file with the content that an image's name, its hash, stands for."""
-    for path in itertools.chain([trash / name], trash.glob(f"{name}.*")) if _OWN.fullmatch(name) else ():
-        with contextlib.suppress(OSError):
-            if hashlib.sha256(path.read_bytes()).hexdigest() == name[:64]:
-                return path
-    return None
+    places = itertools.chain([trash / name], trash.glob(f"{name}.*")) if _OWN.fullmatch(name) else ()
+    return next((p for p in places if p.is_file() and hashlib.sha256(p.read_bytes()).hexdigest() == name[:64]), None)
