@@ -6,6 +6,7 @@ import contextlib
 import errno
 import logging
 import os
+import select
 import shutil
 import sqlite3
 import subprocess
@@ -209,7 +210,7 @@ def test_a_reader_without_rights_sees_what_the_owner_writes_later(project: Path)
 
     process = os.fork()
     if process == 0:
-        os.read(ready[0], 1)
+        select.select([ready[0]], [], [], 30)  # not for ever, should the other fail
         with Learner.open(project) as owner:
             owner.forget(B)
         os.write(go[1], b"x")
