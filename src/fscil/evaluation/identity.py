@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fscil.data.benchmark import Benchmark
-from fscil.training.checkpoint import read_tensors
+from fscil.training.checkpoint import read_tensors, tensors_sha256
 
 
 def digest(content: Any) -> str:
@@ -24,11 +24,7 @@ def digest(content: Any) -> str:
 def weights_sha256(path: Path) -> str:
     """Of a checkpoint's tensors, head included; not of its notes, which say how many seconds it took."""
     tensors, _ = read_tensors(path / "backbone.safetensors" if path.is_dir() else path)
-    found = hashlib.sha256()
-    for name, tensor in sorted(tensors.items()):
-        found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
-        _update(found, tensor)
-    return found.hexdigest()
+    return tensors_sha256(tensors)
 
 
 def data_sha256(benchmark: Benchmark) -> str:

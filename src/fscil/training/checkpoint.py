@@ -2,8 +2,12 @@
 
 `backbone.safetensors` is what training leaves behind (network and head). `state.safetensors` is what a
 killed training continues from: weights, optimizer, average, step. No pickle anywhere.
+
+A file carries the SHA-256 of what is in it, since safetensors has no checksum of its own: a flipped bit in a weight
+would otherwise be another network that answers nearly the same. Files from before are read without one.
 """
 
+import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -54,23 +58,44 @@ class Checkpoint:
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], info: dict[str, Any]) -> None:
     whole = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    notes = json.dumps(info)
     # Serialised first and written by Python, so that a full disk is an OSError like any other.
-    content = save(whole, metadata={"fscil": json.dumps(info)})
+    content = save(whole, metadata={"fscil": notes, "sha256": _checksum(whole, notes)})
     write_atomic(path, lambda target: target.write_bytes(content))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Tensors and info of a file that `save_tensors` wrote."""
+    """Tensors and info of a file that `save_tensors` wrote, exactly as they were written."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
-            if "fscil" not in metadata:
-                raise InputError(f"{path} was not written by fscil; give a checkpoint of `fscil train`.")
-            return {name: file.get_tensor(name) for name in file.keys()}, json.loads(metadata["fscil"])  # noqa: SIM118
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        info = json.loads(metadata["fscil"]) if "fscil" in metadata else None
     except FileNotFoundError:
         raise InputError(f"The checkpoint {path} does not exist; run `fscil train` first or check the path.") from None
-    except (SafetensorError, OSError, ValueError) as error:
+    except (SafetensorError, OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path} is not a readable checkpoint ({error}); delete it and train again.") from None
+    if not isinstance(info, dict):
+        raise InputError(f"{path} was not written by fscil; give a checkpoint of `fscil train`.")
+    # Any other key is the checksum's own, damaged.
+    if len(metadata) > 1 and metadata.get("sha256") != _checksum(tensors, metadata["fscil"]):
+        raise InputError(f"{path} is damaged (its checksum differs); take a copy of it, or delete it and train again.")
+    return tensors, info
+
+
+def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
+    """Of names, shapes, types and values."""
+    found = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        found.update(f"{name} {tuple(tensor.shape)} {tensor.dtype}".encode())
+        # Bytes, since numpy has no bfloat16.
+        values: Any = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy()
+        found.update(values)
+    return found.hexdigest()
+
+
+def _checksum(tensors: Mapping[str, Tensor], notes: str) -> str:
+    return hashlib.sha256(f"{tensors_sha256(tensors)} {notes}".encode()).hexdigest()
 
 
 def under(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -94,14 +119,25 @@ def load_classifier(path: Path | str, device: torch.device | str = "cpu") -> Che
     if path.is_dir():
         path = path / "backbone.safetensors"
     tensors, info = read_tensors(path)
-    config = info["config"]
-    outputs = info.setdefault("outputs", len(tensors["head.weight"]))  # more than the classes where turned ones count
-    info.setdefault("classes", outputs)
-    backbone = build(BackboneConfig, {**config["backbone"], "pretrained": False})
-    classifier = Classifier(backbone, build(TrainConfig, config["train"]), outputs)
     try:
+        config, rows = info["config"], len(tensors["head.weight"])
+        outputs = info.setdefault("outputs", rows)  # more than the classes where turned ones count
+        if not 0 < info.setdefault("classes", outputs) <= outputs <= rows:
+            raise ValueError(f"it says {info['classes']} classes and {outputs} outputs, its head has {rows}")
+        backbone = build(BackboneConfig, {**config["backbone"], "pretrained": False})
+        classifier = Classifier(backbone, build(TrainConfig, config["train"]), outputs)
         classifier.load_state_dict({name: value for name, value in tensors.items() if not name.startswith(_EXTRA)})
-    except RuntimeError as error:
+    except KeyError as error:
+        raise InputError(
+            f"{path} holds no network of `fscil train`: it has no {error}; give one of its files."
+        ) from None
+    except (InputError, RuntimeError, TypeError, ValueError) as error:
         raise InputError(f"{path} does not fit its own config: {str(error).splitlines()[0]}") from None
+    for name, value in classifier.state_dict().items():
+        if not value.isfinite().all():
+            raise InputError(
+                f"{path} has values in '{name}' that are not finite numbers; train again, with a smaller train.lr "
+                f"if the training ended so, or take a whole copy."
+            )
     extras = {name: value.to(device) for name, value in under(_EXTRA, tensors).items()}
     return Checkpoint(classifier.to(device).eval().requires_grad_(False), info, extras)
