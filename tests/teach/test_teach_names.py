@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import sqlite3
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from fscil.core.errors import InputError
+from fscil.teach import Learner
 from fscil.teach.project.limits import class_name
 
 
@@ -17,6 +22,11 @@ from fscil.teach.project.limits import class_name
         ("👩‍🚀", "👩‍🚀"),
         ("x" * 80, "x" * 80),
         ("unknown cat", "unknown cat"),
+        ("two \u00a0\u3000words", "two words"),
+        ("می\u200cخواهم", "می\u200cخواهم"),  # Persian: the joiner is part of the word
+        ("क\u094d\u200dष", "क\u094d\u200dष"),  # Hindi, after a virama
+        ("🏳\ufe0f\u200d🌈", "🏳\ufe0f\u200d🌈"),
+        ("1\ufe0f\u20e3", "1\ufe0f\u20e3"),
     ],
 )
 def test_names_as_they_are_stored(given: str, stored: str) -> None:
@@ -29,12 +39,21 @@ def test_names_as_they_are_stored(given: str, stored: str) -> None:
         ("", "needs a name"),
         (" \t ", "needs a name"),
         ("x" * 81, "81 characters"),
-        ("a\nb", "cannot be shown"),
-        ("a\x00b", "cannot be shown"),
-        ("a\u202eb", "cannot be shown"),
-        ("a\u2028b", "cannot be shown"),
-        ("\ud800", "cannot be shown"),
+        ("a\nb", "cannot be seen"),
+        ("a\x00b", "cannot be seen"),
+        ("a\u202eb", "cannot be seen"),
+        ("a\u2028b", "cannot be seen"),
+        ("\ud800", "cannot be seen"),
+        ("u\u200bnknown", r"'u\\u200bnknown' holds U\+200B ZERO WIDTH SPACE, which cannot be seen"),
+        ("unknown\ufe0f", "cannot be seen"),
+        ("c\u200dat", "cannot be seen"),
+        ("c\u00adat", "cannot be seen"),
+        ("\u2067cat\u2069", "cannot be seen"),
+        ("\ufeffcat", "cannot be seen"),
+        ("cat\u3164", "cannot be seen"),
+        ("\x1b[2Jcat", "cannot be seen"),
         ("unknown", "another name"),
+        ("ｕｎｋｎｏｗｎ", "another name"),
         ("Unknown ", "another name"),
         (3, "must be text"),
     ],
@@ -42,3 +61,19 @@ def test_names_as_they_are_stored(given: str, stored: str) -> None:
 def test_names_that_are_refused(given: str, words: str) -> None:
     with pytest.raises(InputError, match=words):
         class_name(given)
+
+
+def test_a_name_of_an_older_version_can_be_seen_and_changed(tmp_path: Path) -> None:
+    old = "u\u200bnknown"
+    with Learner.create(tmp_path / "project") as learner:
+        learner.learn("cat", [np.full((40, 40, 3), level, np.uint8) for level in (10, 20)])
+    database = sqlite3.connect(tmp_path / "project" / "project.sqlite")
+    with database:
+        database.execute("UPDATE classes SET name = ?", (old,))
+    database.close()
+    with Learner.open(tmp_path / "project") as learner:
+        assert len(learner.images(old)) == 2
+        with pytest.raises(InputError, match="cannot be seen"):
+            learner.images("u\u200b\u200bnknown")
+        learner.rename(old, "cat")
+        assert [each.name for each in learner.classes()] == ["cat"]

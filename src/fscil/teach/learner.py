@@ -102,7 +102,7 @@ class Learner:
         return [records.ClassInfo(*row) for row in rows]
 
     def images(self, name: str) -> list[records.ImageInfo]:
-        name = class_name(name)
+        name = self._stored(name)
         rows = self._store.all(
             "SELECT i.sha256, i.file, i.added FROM images i JOIN classes c ON c.id = i.class_id "
             "WHERE c.name = ? AND c.removed_by IS NULL AND i.removed_by IS NULL ORDER BY i.id",
@@ -135,7 +135,7 @@ class Learner:
 
     def learn(self, name: str, images: Iterable[Source]) -> records.Learned:
         """Add images to a class, which is new or known. Unreadable images and duplicates are skipped and named."""
-        name = class_name(name)
+        name = self._stored(name)
         if self._store.readonly:
             raise InputError(f"The project {self.path} is open for reading only; open it with readonly=False.")
         encoder = self.encoder  # loaded before the clock starts
@@ -158,7 +158,7 @@ class Learner:
 
     def forget(self, name: str) -> None:
         """Remove a class and its images."""
-        changes.forget(self._store, class_name(name))
+        changes.forget(self._store, self._stored(name))
 
     def remove_image(self, image_id: str) -> None:
         """Remove one image; its class goes with the last one."""
@@ -166,7 +166,7 @@ class Learner:
 
     def rename(self, old: str, new: str) -> None:
         """Nothing is learned again."""
-        changes.rename(self._store, class_name(old), class_name(new))
+        changes.rename(self._store, self._stored(old), class_name(new))
 
     def undo(self) -> str:
         """Take back the last change that stands; returns what it was."""
@@ -266,6 +266,11 @@ class Learner:
             if self._snapshot is None or self._snapshot.generation != self._store.generation:
                 self._snapshot = load_snapshot(self._store, self.encoder, self._snapshot)
             return self._snapshot
+
+    def _stored(self, name: str) -> str:
+        """The name as it is stored. One that an older version allowed is found as it is, so that it can be renamed."""
+        known = [row[0] for row in self._store.all("SELECT name FROM classes WHERE removed_by IS NULL")]
+        return name if name in known else class_name(name)
 
     def _read(self, given: list[Source], *, keep: bool) -> Iterator[list[Picture | records.Skipped]]:
         """In slices, so that a long list of photographs is never in memory as a whole."""

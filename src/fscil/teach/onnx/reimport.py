@@ -31,6 +31,8 @@ def make_project(model: Path, folder: Path) -> Store:
         reference = Reference("onnx", str(described["name"]), digest, int(described["image_size"]), (), width)
         if not all(_ID.fullmatch(sha256) and 0 <= label < len(names) for label, sha256 in images):
             raise ValueError("image")
+        if len(set(names)) < len(names):
+            raise ValueError("name")
     except (KeyError, ValueError, TypeError) as error:
         raise InputError(
             f"{model} was not written by `fscil export` (bad {error}); export the project again."

@@ -3,6 +3,7 @@
 import unicodedata
 
 from fscil.core.errors import InputError
+from fscil.core.text import character_name, hidden, visible
 
 MAX_FILE_BYTES = 20_000_000
 MAX_PIXELS = 40_000_000  # checked before a picture is decoded
@@ -13,21 +14,23 @@ UNKNOWN = "unknown"  # the answer when nothing fits, so no class may be called t
 
 
 def class_name(text: str) -> str:
-    """The name as it is stored: composed (NFC), without blanks around it. Refuses what cannot be shown in a line."""
+    """The name as it is stored: composed (NFC), one plain blank between words, none around. Two names that look alike
+    to everybody are one name, so what cannot be seen is refused.
+    """
     if not isinstance(text, str):
         raise InputError(f"A class name must be text; got {type(text).__name__}.")
     name = unicodedata.normalize("NFC", text).strip()
+    unseen = next((name[at] for at in hidden(name)), None)
+    if unseen is not None:
+        raise InputError(
+            f"The class name '{visible(name):.60}' holds {character_name(unseen)}, "
+            f"which cannot be seen; write the name without it."
+        )
+    name = " ".join(name.split())
     if not name:
         raise InputError("A class needs a name; give 1 to 80 characters.")
     if len(name) > MAX_NAME:
         raise InputError(f"The class name '{name[:20]}...' has {len(name)} characters; give at most {MAX_NAME}.")
-    # Cc, Cs, Zl, Zp: control characters, lone surrogates, line and paragraph separators. Bidirectional overrides
-    # (in Cf) could make one name look like another; joiners (also Cf) are part of ordinary words and emoji.
-    if any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") or c in _BIDI for c in name):
-        raise InputError(f"The class name {name!r:.60} has characters that cannot be shown; use letters and signs.")
-    if name.casefold() == UNKNOWN:
+    if unicodedata.normalize("NFKC", name).casefold() == UNKNOWN:
         raise InputError(f"'{name}' is what the program answers when nothing fits; give the class another name.")
     return name
-
-
-_BIDI = frozenset("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f")
