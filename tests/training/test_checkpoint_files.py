@@ -109,7 +109,7 @@ def test_weights_that_are_no_numbers_are_refused(tmp_path: Path, value: float) -
     weights = torch.zeros(3, 8)
     weights[1, 2] = value
     small(tmp_path / "net.safetensors")
-    with pytest.raises(InputError, match="'head.weight' that are not finite"):
+    with pytest.raises(InputError, match=r"'head\.weight' that are not finite"):
         load_classifier(rewritten(tmp_path / "net.safetensors", head__weight=weights))
 
 
