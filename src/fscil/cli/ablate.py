@@ -5,7 +5,16 @@ from typing import Annotated
 
 import typer
 
-from fscil.cli.options import DeviceOption, JsonOption, OutOption, RecipeArgument, SeedsOption, load_config, print_json
+from fscil.cli.options import (
+    DeviceOption,
+    JsonOption,
+    OutOption,
+    RecipeArgument,
+    SeedsOption,
+    load_config,
+    print_json,
+    say,
+)
 from fscil.core.errors import InputError, nearest
 
 
@@ -61,8 +70,8 @@ def ablate(
         print_json(found.to_json())
         return
     if found.steps:
-        typer.echo(steps_text(found) + "\n")
-    typer.echo(f"Ablation: {(folder / 'ablation.html').resolve()}")
+        say(steps_text(found) + "\n")
+    say(f"Ablation: {(folder / 'ablation.html').resolve()}")
 
 
 def _parts(only: str | None, known: tuple[str, ...]) -> list[str]:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fscil.cli.options import DeviceOption, JsonOption, changes, print_json
+from fscil.cli.options import DeviceOption, JsonOption, changes, print_json, say
 from fscil.core.errors import InputError
 
 
@@ -77,12 +77,12 @@ def bench(
     if as_json:
         print_json(found.to_json())
     else:
-        typer.echo(bench_text(found) + "\n")
-        typer.echo(f"Comparison: {(folder / 'bench.html').resolve()}")
+        say(bench_text(found) + "\n")
+        say(f"Comparison: {(folder / 'bench.html').resolve()}")
     crashed = {method: failure for (_, method), failure in failures.items() if not failure.input}
     if crashed:
         for method, failure in crashed.items():
-            typer.echo(f"fscil: {method} failed: {failure.sentence}", err=True)
+            say(f"fscil: {method} failed: {failure.sentence}", err=True)
         raise typer.Exit(1)
     if not request.everything and found.left_out:
         raise InputError(" ".join(found.left_out.values()))

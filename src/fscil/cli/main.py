@@ -8,6 +8,7 @@ import typer
 
 import fscil
 from fscil.cli import ablate, bench, paper, run, show, teach, tune
+from fscil.cli.options import say
 from fscil.core.errors import InputError
 
 app = typer.Typer(
@@ -80,7 +81,7 @@ def main() -> None:
 
 def _fail(sentence: str, code: int) -> NoReturn:
     if sentence:  # without a command there is nothing to say: the help was printed
-        print(f"fscil: {' '.join(sentence.split())}", file=sys.stderr)
+        say(f"fscil: {' '.join(sentence.split())}", err=True)
     sys.exit(code)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fscil.core.errors import InputError
+from fscil.core.text import visible
 
 if TYPE_CHECKING:
     from fscil.core.config import Config
@@ -55,5 +56,11 @@ def refuse_existing(paths: Iterable[Path], force: bool) -> None:
             raise InputError(f"{path} already exists; add --force to overwrite it, or choose another --out.")
 
 
+def say(text: str, *, err: bool = False, nl: bool = True) -> None:
+    """How every command prints: names and sentences of strangers cannot steer the terminal."""
+    typer.echo(visible(text, keep="\n\t"), err=err, nl=nl)
+
+
 def print_json(document: Any, *, ascii_only: bool = True) -> None:
-    typer.echo(json.dumps(document, indent=2, allow_nan=False, ensure_ascii=ascii_only, default=dataclasses.asdict))
+    text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=ascii_only, default=dataclasses.asdict)
+    typer.echo(visible(text, keep="\n", escaped=lambda character: json.dumps(character)[1:-1]))

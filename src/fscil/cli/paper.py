@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fscil.cli.options import JsonOption, print_json, refuse_existing
+from fscil.cli.options import JsonOption, print_json, refuse_existing, say
 from fscil.core.errors import InputError
 from fscil.core.storage import write_text
 
@@ -43,11 +43,11 @@ def audit(
     if out is not None:
         refuse_existing([out], force)
         write_text(out, audit_page(found))
-        typer.echo(f"Audit: {out}", err=as_json)
+        say(f"Audit: {out}", err=as_json)
     if as_json:
         print_json(found.to_json(), ascii_only=False)
     elif out is None:
-        typer.echo(terminal_text(found))
+        say(terminal_text(found))
 
 
 @app.command()
@@ -78,13 +78,13 @@ def tables(
     series = as_series(read_results(paths))
     texts = {name: render(lay_out(printed.table(name), series, any_dataset=any_dataset), form) for name in chosen}
     if out is None:
-        typer.echo("\n".join(texts.values()), nl=False)
+        say("\n".join(texts.values()), nl=False)
         return
     files = {out / f"{name}{SUFFIXES[form]}": text for name, text in texts.items()}
     refuse_existing(files, force)
     for path, text in files.items():
         write_text(path, text)
-        typer.echo(str(path))
+        say(str(path))
 
 
 @app.command()
@@ -118,7 +118,7 @@ def figures(
     refuse_existing([out / f"{name}.{suffix}" for name in drawn for suffix in formats], force)
     for name, figure in drawn.items():
         for path in save_figure(figure, out / name, formats):
-            typer.echo(str(path))
+            say(str(path))
 
 
 def _split(arguments: list[str] | None, runs: list[Path] | None) -> tuple[list[str], list[Path]]:
@@ -138,4 +138,4 @@ def _list_names(titles: dict[str, str], as_json: bool) -> None:
         return
     width = max(map(len, titles))
     for name, title in titles.items():
-        typer.echo(f"{name.ljust(width)}  {title}")
+        say(f"{name.ljust(width)}  {title}")

@@ -55,7 +55,7 @@ def train(
     if as_json:
         options.print_json({"checkpoint": str(path), "seconds": info["seconds"], "steps": info["steps"]})
     else:
-        typer.echo(f"Trained in {info['seconds']:.0f} s: {path}")
+        options.say(f"Trained in {info['seconds']:.0f} s: {path}")
 
 
 def features(
@@ -71,7 +71,7 @@ def features(
     config = options.load_config(recipe, overrides, seeds=seeds, device=device, methods=methods)
     job = _open_trained(config, out, checkpoint)
     job.features()
-    typer.echo(f"Features are in {job.out / 'features'}")
+    options.say(f"Features are in {job.out / 'features'}")
 
 
 def evaluate(
@@ -105,7 +105,7 @@ def report(
     found = load_results(find_results(results))
     analysis = next((folder / "analysis.json" for folder in results if (folder / "analysis.json").is_file()), None)
     write_report(found, read_json(analysis) if analysis else None, out)
-    typer.echo(f"Report: {out}")
+    options.say(f"Report: {out}")
 
 
 def _open(
@@ -137,5 +137,5 @@ def _finish(job: Run, page: Path | None, as_json: bool) -> None:
     from fscil.pages.report.prose import comparison_text
     from fscil.results.result import load_results
 
-    typer.echo(comparison_text(load_results(job.result_paths())) + "\n")
-    typer.echo(f"Report: {page.resolve()}" if page else f"Results: {job.out.resolve()}")
+    options.say(comparison_text(load_results(job.result_paths())) + "\n")
+    options.say(f"Report: {page.resolve()}" if page else f"Results: {job.out.resolve()}")

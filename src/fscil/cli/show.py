@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from fscil.cli.options import JsonOption, print_json
+from fscil.cli.options import JsonOption, print_json, say
 from fscil.core.errors import InputError
+from fscil.core.text import visible
 from fscil.metrics.names import METRICS, label
 
 _SHOWN = (
@@ -27,14 +28,15 @@ def metrics(
     from fscil.matrix_files import read_matrix
     from fscil.metrics import summary
 
-    document: dict[str, Any] = dict(summary(read_matrix(file, _counts(classes), partial(typer.echo, err=True))))
+    document: dict[str, Any] = dict(summary(read_matrix(file, _counts(classes), partial(say, err=True))))
     if as_json:
         print_json(document)
         return
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(title=f"{file}, percent")
+    table = Table(title=Text(visible(f"{file}, percent")))
     for column in ("metric", "meaning"):
         table.add_column(column)
     table.add_column("value", justify="right")
@@ -65,18 +67,18 @@ def methods(
         print_json(rows)
         return
     for row in rows:
-        typer.echo(f"{row['name']}: {row['title']}, {row['paper']}")
+        say(f"{row['name']}: {row['title']}, {row['paper']}")
         if row["summary"]:
-            typer.echo(f"    {row['summary']}")
+            say(f"    {row['summary']}")
         needs = [_NEEDS[need] for need in row["needs"]]
-        typer.echo(f"    needs: {', '.join(needs) or 'final features only'}")
-        typer.echo(f"    recipes: {', '.join(row['recipes']) or 'any, with --methods ' + row['name']}")
+        say(f"    needs: {', '.join(needs) or 'final features only'}")
+        say(f"    recipes: {', '.join(row['recipes']) or 'any, with --methods ' + row['name']}")
         for found in row["verified"]:
-            typer.echo(f"    verified on {_verified(found)}")
+            say(f"    verified on {_verified(found)}")
         if not row["verified"]:
-            typer.echo("    verified on no data set here yet")
+            say("    verified on no data set here yet")
         if row["differences"]:
-            typer.echo(f"    differs: {row['differences']}")
+            say(f"    differs: {row['differences']}")
 
 
 def _verified(found: dict[str, Any]) -> str:
@@ -99,13 +101,11 @@ def datasets(as_json: JsonOption = False) -> None:
         print_json(rows)
         return
     for row in rows:
-        typer.echo(f"{row['name']}: {row['summary']}")
-        typer.echo(
-            f"    usual sessions: {row['base']} base classes, then {row['way']} at a time, {row['shot']} images each"
-        )
+        say(f"{row['name']}: {row['summary']}")
+        say(f"    usual sessions: {row['base']} base classes, then {row['way']} at a time, {row['shot']} images each")
         if row["path"]:
-            typer.echo(f"    data.path: {row['path']}")
-        typer.echo(f"    source: {row['source']}")
+            say(f"    data.path: {row['path']}")
+        say(f"    source: {row['source']}")
 
 
 def _counts(text: str | None) -> tuple[int, ...] | None:

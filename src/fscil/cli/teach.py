@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from fscil.cli.options import JsonOption, print_json
+from fscil.cli.options import JsonOption, print_json, say
 from fscil.core.errors import InputError
+from fscil.core.text import spreadsheet_cell, visible
 
 if TYPE_CHECKING:
     from fscil.teach import Learned, Learner, Prediction
@@ -39,14 +40,14 @@ def init(
 
     if model is not None:
         with import_onnx(model, project) as learner:
-            typer.echo(f"Made {project} from {model}: {len(learner.classes())} classes.")
+            say(f"Made {project} from {model}: {len(learner.classes())} classes.")
     else:
         with Learner.create(project, encoder, keep_images=not features_only) as learner:
             kept = "images and features" if learner.keeps_images else "features only"
-            typer.echo(f"Made {project} (encoder {learner.encoder_name}, keeps {kept}).")
+            say(f"Made {project} (encoder {learner.encoder_name}, keeps {kept}).")
             if learner.note:
-                typer.echo(f"Note: {learner.note}")
-    typer.echo(f"Next: fscil teach add {project} NAME IMAGES...")
+                say(f"Note: {learner.note}")
+    say(f"Next: fscil teach add {project} NAME IMAGES...")
 
 
 @app.command()
@@ -60,11 +61,14 @@ def add(
 ) -> None:
     """Learn a class from a few images; new ones join a class that is known."""
     from fscil.teach.project import files
+    from fscil.teach.project.limits import class_name
 
     if folder is not None:
         if name is not None:
             raise InputError("Give a class and its images, or --from a folder of class folders; not both.")
-        batches = [(sub.name, files.images_in(sub, deep=True)) for sub in files.class_folders(folder.expanduser())]
+        batches = [
+            (class_name(sub.name), files.images_in(sub, deep=True)) for sub in files.class_folders(folder.expanduser())
+        ]
     elif name is None or not images:
         raise InputError("Give the class and its images: fscil teach add DIR CLASS IMAGES...")
     else:
@@ -75,7 +79,7 @@ def add(
         _say_learned(result)
     if not any(result.added for result in results):
         raise InputError("Nothing was learned: no usable new image was given.")
-    typer.echo(f"Next: fscil predict {project} IMAGES...   (to take it back: fscil teach undo {project})")
+    say(f"Next: fscil predict {project} IMAGES...   (to take it back: fscil teach undo {project})")
 
 
 @app.command()
@@ -90,7 +94,7 @@ def remove(
     with _open(project) as learner:
         if image is None:
             learner.forget(name)
-            typer.echo(f"Forgot '{name}'.")
+            say(f"Forgot '{name}'.")
         else:
             found = [i for i in learner.images(name) if i.id.startswith(image) or image in (i.file, Path(i.file).name)]
             if len(found) != 1:
@@ -98,8 +102,8 @@ def remove(
                     f"'{image}' names {len(found)} images of '{name}'; see `fscil teach list {project} '{name}'`."
                 )
             learner.remove_image(found[0].id)
-            typer.echo(f"Removed {found[0].file} from '{name}'.")
-    typer.echo(f"To take it back: fscil teach undo {project}")
+            say(f"Removed {found[0].file} from '{name}'.")
+    say(f"To take it back: fscil teach undo {project}")
 
 
 @app.command()
@@ -107,14 +111,14 @@ def rename(project: ProjectArgument, old: str, new: str) -> None:
     """Give a class another name. Nothing is learned again."""
     with _open(project) as learner:
         learner.rename(old, new)
-    typer.echo(f"'{old}' is now '{new}'.")
+    say(f"'{old}' is now '{new}'.")
 
 
 @app.command()
 def undo(project: ProjectArgument) -> None:
     """Take the last change back."""
     with _open(project) as learner:
-        typer.echo(f"Undone: {learner.undo()}.")
+        say(f"Undone: {learner.undo()}.")
 
 
 @app.command("list")
@@ -132,10 +136,10 @@ def list_classes(
     elif name is not None:
         _columns([("id", "file", "added"), *[(row.id[:12], row.file, row.added) for row in rows]])
     elif not rows:
-        typer.echo(f"{project} knows no class yet. Next: fscil teach add {project} NAME IMAGES...")
+        say(f"{project} knows no class yet. Next: fscil teach add {project} NAME IMAGES...")
     else:
         _columns([("class", "images", "since"), *[(row.name, str(row.images), row.created) for row in rows]])
-        typer.echo(f"{len(rows)} classes, {sum(row.images for row in rows)} images, encoder {encoder}.")
+        say(f"{len(rows)} classes, {sum(row.images for row in rows)} images, encoder {encoder}.")
 
 
 @app.command()
@@ -147,7 +151,7 @@ def history(project: ProjectArgument, as_json: JsonOption = False) -> None:
         print_json(changes, ascii_only=False)
         return
     for change in changes:
-        typer.echo(f"{change.number:>4}  {change.when}  {change.what}{'  (undone)' if change.undone else ''}")
+        say(f"{change.number:>4}  {change.when}  {change.what}{'  (undone)' if change.undone else ''}")
 
 
 @app.command()
@@ -163,7 +167,7 @@ def threshold(
             except ValueError:
                 raise InputError(f"'{value}' is not a number; give a similarity from -1 to 1, or auto.") from None
             learner.set_threshold(number)
-        typer.echo(f"{learner.threshold():.3f}")
+        say(f"{learner.threshold():.3f}")
 
 
 def predict(
@@ -193,7 +197,7 @@ def predict(
             rows.append((answer.file, answer.label, f"{answer.confidence:.0%}", others))
         _columns(rows)
     for answer in unreadable:
-        typer.echo(f"skipped {answer.file}: {answer.error}", err=True)
+        say(f"skipped {answer.file}: {answer.error}", err=True)
     if len(unreadable) == len(answers):
         raise InputError("None of the images could be read.")
 
@@ -216,7 +220,7 @@ def doctor(
     if as_json:
         print_json(diagnosis, ascii_only=False)
     else:
-        typer.echo(diagnosis_text(diagnosis))
+        say(diagnosis_text(diagnosis))
 
 
 def export(
@@ -229,12 +233,12 @@ def export(
         raise InputError(f"{model} already exists; add --force to overwrite it.")
     with _open(project, readonly=True) as learner:
         report = learner.export(model)
-    typer.echo(f"Wrote {model}: {report.classes} classes, {report.bytes / 1e6:.1f} MB.")
-    typer.echo(
+    say(f"Wrote {model}: {report.classes} classes, {report.bytes / 1e6:.1f} MB.")
+    say(
         f"Checked on {report.checked} images: confidences differ from the project's by at most "
         f"{report.largest_difference:.1e} ({report.difference_any_size:.1e} when the model scales the images itself)."
     )
-    typer.echo("Next: run it without this package, see examples/onnx_predict.py; or `fscil teach init DIR --from` it.")
+    say("Next: run it without this package, see examples/onnx_predict.py; or `fscil teach init DIR --from` it.")
 
 
 def serve(
@@ -264,12 +268,12 @@ def _open(project: Path, readonly: bool = False) -> Learner:
 def _say_learned(result: Learned) -> None:
     if result.added:
         images = f"{result.added} image{'s' if result.added > 1 else ''}"
-        typer.echo(f"Learned '{result.name}' from {images} in {result.seconds:.2f} s.")
+        say(f"Learned '{result.name}' from {images} in {result.seconds:.2f} s.")
     for skipped in result.skipped:
-        typer.echo(f"  skipped {skipped.file}: {skipped.reason}", err=True)
+        say(f"  skipped {skipped.file}: {skipped.reason}", err=True)
     if result.rivals:
         rivals = ", ".join(f"'{rival.name}' ({rival.similarity:.2f})" for rival in result.rivals)
-        typer.echo(f"  nearest classes: {rivals}")
+        say(f"  nearest classes: {rivals}")
 
 
 def _as_document(answer: Prediction) -> dict[str, Any]:
@@ -279,20 +283,24 @@ def _as_document(answer: Prediction) -> dict[str, Any]:
 
 
 def _write_csv(answers: list[Prediction]) -> None:
+    def as_text(text: str) -> str:
+        return spreadsheet_cell(visible(text))
+
     writer = csv.writer(sys.stdout, lineterminator="\n")
     ranks = range(1, 1 + max((len(answer.top) for answer in answers), default=0))
     columns = [f"{kind}{at}" for at in ranks for kind in ("label", "confidence")]
     writer.writerow(["file", "label", "confidence", *columns])
     for answer in answers:
-        guesses = [cell for guess in answer.top for cell in (guess.label, f"{guess.confidence:.6f}")]
-        writer.writerow([answer.file, answer.label, f"{answer.confidence:.6f}", *guesses])
+        guesses = [cell for guess in answer.top for cell in (as_text(guess.label), f"{guess.confidence:.6f}")]
+        writer.writerow([as_text(answer.file), as_text(answer.label), f"{answer.confidence:.6f}", *guesses])
 
 
 def _columns(rows: Sequence[tuple[str, ...]]) -> None:
     """Columns as wide as their longest cell; wide characters count for two."""
     from rich.cells import cell_len
 
+    rows = [tuple(map(visible, row)) for row in rows]
     widths = [max(cell_len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         padded = [cell + " " * (width - cell_len(cell)) for cell, width in zip(row, widths, strict=True)]
-        typer.echo("  ".join(padded).rstrip())
+        say("  ".join(padded).rstrip())

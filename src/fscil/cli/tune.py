@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fscil.cli.options import JsonOption, RecipeArgument, SetOption, load_config, print_json
+from fscil.cli.options import JsonOption, RecipeArgument, SetOption, load_config, print_json, say
 
 
 def tune(
@@ -48,10 +48,10 @@ def tune(
     scores = [[plus_minus(trial.spread(key)) for key in tuning.SCORES] for trial in trials]
     rows_of = [[name, *values] for name, values in zip(names, scores, strict=True)]
     made = tables.table(title, ["setting", *map(label, tuning.SCORES)], rows_of)
-    typer.echo(f"{title}\n\n{tables.text(made)}\n")
+    say(f"{title}\n\n{tables.text(made)}\n")
     best = trials[0].options
     if best:
         lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in best.items())
-        typer.echo(f"Best by gAcc; for a recipe:\n\n[options.{method}]\n{lines}")
+        say(f"Best by gAcc; for a recipe:\n\n[options.{method}]\n{lines}")
     else:
-        typer.echo("Nothing tried is better than the recipe as it is.")
+        say("Nothing tried is better than the recipe as it is.")

@@ -6,7 +6,9 @@ import time
 from collections.abc import Callable, Iterator
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from fscil.core.text import visible
 
 Update = Callable[[int, int], None]  # (done, in total)
 
@@ -19,11 +21,12 @@ class Reporter:
         self.quiet = quiet
 
     def say(self, text: str) -> None:
-        self.console.print(text, soft_wrap=True, markup=False)
+        self.console.print(visible(text, keep="\n"), soft_wrap=True, markup=False)
 
     @contextlib.contextmanager
     def task(self, label: str) -> Iterator[Update]:
         """A piece of work whose progress is reported by calling the yielded function."""
+        label = visible(label)
         if self.quiet:
             yield lambda done, total: None
         elif self.console.is_terminal:
@@ -33,7 +36,7 @@ class Reporter:
 
     def _bar(self, label: str) -> Iterator[Update]:
         columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-        with Progress("{task.description}", *columns, console=self.console) as bar:
+        with Progress(TextColumn("{task.description}", markup=False), *columns, console=self.console) as bar:
             task = bar.add_task(label, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)
 

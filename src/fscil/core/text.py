@@ -1,7 +1,7 @@
 """Text of strangers (names of classes, files, recipes): what cannot be seen in it, and how to show it safely."""
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 _JOINERS = "\u200c\u200d"
 _SELECTORS = "\ufe0e\ufe0f"  # text or colour picture of the sign before
@@ -38,14 +38,14 @@ def _belongs(text: str, at: int) -> bool:
     return text[at] == "\u200d" and picture and unicodedata.category(after) == "So"
 
 
-def visible(text: str, keep: str = "") -> str:
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def visible(text: str, keep: str = "", escaped: Callable[[str], str] = _escaped) -> str:
     """Hidden characters as escapes such as \\x1b, but for those in `keep`."""
     places = {at for at in hidden(text) if text[at] not in keep}
-    return "".join(_escape(c) if at in places else c for at, c in enumerate(text)) if places else text
-
-
-def _escape(character: str) -> str:
-    return character.encode("unicode_escape", "surrogatepass").decode("ascii")
+    return "".join(escaped(c) if at in places else c for at, c in enumerate(text)) if places else text
 
 
 def character_name(character: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal
 
+from fscil.core.text import spreadsheet_cell
 from fscil.pages.kit.prose import number
 from fscil.results.significance import Spread
 
@@ -148,9 +149,9 @@ def csv_text(made: Table) -> str:
     names = [column.key or column.label for column in made.columns]
     written = io.StringIO()
     writer = csv.writer(written, lineterminator="\n")
-    writer.writerow([*names, *(f"{names[i]}_sd" for i in spreads)])
+    writer.writerow(map(spreadsheet_cell, [*names, *(f"{names[i]}_sd" for i in spreads)]))
     for row in made.rows:
-        writer.writerow([*(c.text for c in row.cells), *(row.cells[i].std for i in spreads)])
+        writer.writerow([*(spreadsheet_cell(c.text) for c in row.cells), *(row.cells[i].std for i in spreads)])
     return written.getvalue()
 
 
