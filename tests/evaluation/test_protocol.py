@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from sklearn.metrics import accuracy_score
 from torch import Tensor
 
@@ -16,8 +19,9 @@ from fscil.core import config as configs
 from fscil.core.config import BackboneConfig, TrainConfig
 from fscil.core.errors import InputError
 from fscil.data import Benchmark, Session, View, load_benchmark
+from fscil.evaluation import protocol
 from fscil.evaluation.features import FeatureCache
-from fscil.evaluation.protocol import run_method
+from fscil.evaluation.protocol import Examiner, run_method
 from fscil.methods import Method, make
 from fscil.training.checkpoint import Checkpoint, Classifier
 
@@ -125,6 +129,95 @@ def test_a_method_cannot_change_the_network(benchmark: Benchmark) -> None:
     run_method(Vandal(), benchmark, FeatureCache(None, network.backbone), network=network)
     assert all(torch.equal(value, before[name]) for name, value in classifier.state_dict().items())
     assert network.extras["sigma"].tolist() == [1, 1, 1]
+
+
+@dataclass
+class Cheat(Spy):
+    """Looks at no feature: takes an image's class from the place where it comes.
+
+    It goes by what an examiner may give away: test images that come session by session, or all in the order of their
+    classes, or in chunks whose size is that of a session.
+    """
+
+    guess: str = "by call"
+
+    def fit_base(self, session: Session) -> None:
+        super().fit_base(session)
+        self.calls_, self.before_ = 0, 0
+
+    def fit_novel(self, session: Session) -> None:
+        super().fit_novel(session)
+        self.calls_, self.before_ = 0, 0
+
+    def scores(self, view: View) -> Tensor:
+        classes, n = [session.classes for session in self.shown_], len(view)
+        seen = classes[-1].stop
+        if self.guess == "by place in all":
+            places, members = torch.arange(self.before_, self.before_ + n), range(seen)
+            total = 54 * seen  # digits has about as many test images of each class
+        else:
+            by_size = n // 54 > 2 if self.guess == "by size" else self.calls_ == 0
+            members = classes[0] if by_size else classes[min(max(1, self.calls_), len(classes) - 1)]
+            places, total = torch.arange(n), n
+        self.calls_, self.before_ = self.calls_ + 1, self.before_ + n
+        chosen = members.start + (places * len(members) // total).clamp(max=len(members) - 1)
+        return F.one_hot(chosen, seen).float()
+
+
+@pytest.mark.parametrize("guess", ["by call", "by place in all", "by size"])
+@pytest.mark.parametrize("chunk", [1000, 54, 7])
+def test_where_an_image_comes_says_nothing_about_its_class(
+    benchmark: Benchmark, backbone: ViT, guess: str, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "CHUNK", chunk, raising=False)
+    matrix = run_method(Cheat(guess=guess), benchmark, FeatureCache(None, backbone)).matrix
+    counts = np.array(matrix.test_counts)
+    for after, seen in enumerate((6, 8, 10)):
+        right = (matrix.values[after, : after + 1] * counts[: after + 1]).sum() / counts[: after + 1].sum()
+        chance, images = 1 / seen, counts[: after + 1].sum()
+        assert right / 100 < chance + 4 * (chance / images) ** 0.5
+
+
+def test_all_test_images_are_shown_once_in_an_order_of_their_own_after_every_session(
+    benchmark: Benchmark, backbone: ViT
+) -> None:
+    def shown(seed: int, of: Benchmark = benchmark) -> list[Tensor]:
+        examiner = Examiner(of, FeatureCache(None, backbone), Spy(), torch.device("cpu"), seed=seed)
+        return [torch.cat([rows for rows, _ in examiner.shown(after)]) for after in range(of.novel_sessions + 1)]
+
+    first, counts = shown(0), np.cumsum([len(benchmark.exam(index).labels) for index in range(3)])
+    for rows, count in zip(first, counts, strict=True):
+        assert sorted(rows.tolist()) == list(range(count))
+        # Half of the images of a class come in the first half, give or take: nothing is left of the order.
+        assert abs(int((rows[: count // 2] < count // 2).sum()) - count / 4) < 4 * (count / 16) ** 0.5
+    assert all(torch.equal(a, b) for a, b in zip(first, shown(0), strict=True))
+    assert not any(torch.equal(a, b) for a, b in zip(first, shown(1), strict=True))
+    assert not torch.equal(first[1][first[1] < counts[0]], first[0])  # another order, not the old one with new images
+    fewer = load_benchmark(dataclasses.replace(CONFIG.data, sessions=1))
+    assert all(torch.equal(a, b) for a, b in zip(first, shown(0, fewer), strict=False))  # no say for later sessions
+
+
+def test_chunks_are_of_one_size_and_copies(
+    benchmark: Benchmark, backbone: ViT, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "CHUNK", 100)
+    sizes: list[int] = []
+
+    class Scribbler(Spy):
+        needs = frozenset({"images"})
+
+        def scores(self, view: View) -> Tensor:
+            sizes.append(len(view))
+            scores = super().scores(view).clone()
+            assert view.images is not None
+            for tensor in (view.final, *view.layers.values(), view.images):
+                tensor.zero_()
+            return scores
+
+    outcome = run_method(Scribbler(), benchmark, FeatureCache(None, backbone))
+    assert outcome.matrix.to_lists() == run_method(Spy(), benchmark, FeatureCache(None, backbone)).matrix.to_lists()
+    total = sum(len(benchmark.exam(index).labels) for index in range(3))
+    assert sizes[-(total // 100 + 1) :] == [100] * (total // 100) + [total % 100]
 
 
 @pytest.mark.parametrize("fault", ["shape", "nan"])

@@ -19,6 +19,8 @@ from tiny_benchmark import (
     PER_BASE_CLASS,
     SESSIONS,
     WAY,
+    exam_view,
+    examiner,
     prepared,
     tiny_benchmark,
     tiny_features,
@@ -30,7 +32,7 @@ from fscil.core import config as configs
 from fscil.core.errors import InputError
 from fscil.data import Benchmark, Session, View
 from fscil.data.registry import REGISTRY as DATASETS
-from fscil.evaluation.protocol import Examiner, prepare, run_method
+from fscil.evaluation.protocol import prepare, run_method
 from fscil.experiments.bench.plan import own_recipe
 from fscil.methods import REGISTRY, Method, Prototypes, make
 
@@ -65,10 +67,6 @@ def learn(method: Method, sessions: list[Session]) -> None:
         (method.fit_base if session.index == 0 else method.fit_novel)(session)
 
 
-def examiner(method: Method, benchmark: Benchmark) -> Examiner:
-    return Examiner(benchmark, tiny_features(benchmark.base), method, CPU)
-
-
 def matrix(name: str, benchmark: Benchmark) -> list[list[float]]:
     """Through the protocol, which itself refuses scores of another shape than (images, classes seen) or not finite."""
     network = tiny_network(benchmark.base)
@@ -98,7 +96,7 @@ def works_or_says_why_not(name: str, benchmark: Benchmark) -> None:
 def test_scores_are_finite_and_grow_with_the_classes(name: str) -> None:
     benchmark = tiny_benchmark()
     method = fresh(name)
-    view = examiner(method, benchmark)._views[0]
+    view = exam_view(method, benchmark, 0)
     for session in prepared(method, benchmark):
         learn(method, [session])
         scores = method.scores(view)
@@ -128,7 +126,7 @@ def test_it_learns_an_easy_world(name: str) -> None:
 def test_same_seed_same_matrix(name: str) -> None:
     assert matrix(name, tiny_benchmark()) == matrix(name, tiny_benchmark())
     method, again = fresh(name), fresh(name)
-    view = examiner(method, tiny_benchmark())._views[1]
+    view = exam_view(method, tiny_benchmark(), 1)
     for each in (method, again):
         learn(each, prepared(each, tiny_benchmark()))
     assert torch.equal(method.scores(view), again.scores(view))
@@ -137,7 +135,7 @@ def test_same_seed_same_matrix(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_inputs_are_left_alone(name: str) -> None:
     method, benchmark = fresh(name), tiny_benchmark()
-    sessions, view = prepared(method, benchmark), examiner(method, benchmark)._views[0]
+    sessions, view = prepared(method, benchmark), exam_view(method, benchmark, 0)
     network = tiny_network().classifier.state_dict()
 
     def content() -> list[torch.Tensor]:
@@ -194,7 +192,7 @@ def test_saved_and_loaded_after_any_session_it_goes_on_to_the_same_matrix(name: 
         learn(whole, [session])
         rows.append(exams.row(index, whole.scores))
         states.append(copy.deepcopy(whole.state_dict()))
-    view = exams._views[0]
+    view = exam_view(whole, benchmark)
     for cut in range(1, SESSIONS + 1):
         resumed = make(name, options(name))
         resumed.load_state_dict(states[cut - 1])
@@ -251,7 +249,7 @@ def test_unequal_shots(name: str) -> None:
     if said := refusal(lambda: learn(method, sessions)):
         assert is_sentence(said)
         return
-    assert torch.isfinite(method.scores(examiner(method, benchmark)._views[-1])).all()
+    assert torch.isfinite(method.scores(exam_view(method, benchmark, SESSIONS))).all()
 
 
 OWN_RECIPES = [(name, recipe) for name in NAMES for data in DATASETS if (recipe := own_recipe(data, name))]
@@ -308,7 +306,7 @@ def _tensors(item: object) -> list[torch.Tensor]:
     if isinstance(item, torch.Tensor):
         return [item]
     if isinstance(item, View):
-        return _tensors([item.final, *item.layers.values(), item.images])
+        return _tensors([item.final, *item.layers.values(), *item.turned.values(), item.images])
     return [tensor for part in item for tensor in _tensors(part)] if isinstance(item, list | tuple) else []
 
 

@@ -8,13 +8,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from feature_worlds import BASE, DIM, make_world
-from tiny_benchmark import CPU, DEPTH, prepared, tiny_benchmark, tiny_features, tiny_network
+from tiny_benchmark import CPU, DEPTH, exam_view, prepared, tiny_benchmark, tiny_network
 
 from fscil.backbones import CosineHead
 from fscil.backbones.extract import extract
 from fscil.core.errors import InputError
 from fscil.data import Session
-from fscil.evaluation.protocol import Examiner
 from fscil.methods.s3c import S3C
 from fscil.objectives.s3c import TokenAttention
 
@@ -44,12 +43,13 @@ def test_scores_are_the_mean_over_turns_of_each_turns_own_rows() -> None:
     method, benchmark, backbone = started(steps=0), tiny_benchmark(), tiny_network().backbone
     base = prepared(method, benchmark)[0]
     method.fit_base(base)
-    view = Examiner(benchmark, tiny_features(), method, CPU)._views[0]
-    assert base.images is not None
+    view = exam_view(method, benchmark)
+    images = benchmark.session(0).images
+    assert images is not None
     expected = torch.zeros(len(view), 8)
     for turns in range(4):
         x = F.normalize(extract(backbone, benchmark.exam(0).images.rot90(turns, (1, 2))).final, dim=-1)
-        shots = extract(backbone, base.images.rot90(turns, (1, 2))).final
+        shots = extract(backbone, images.rot90(turns, (1, 2))).final
         means = torch.stack([shots[base.labels == c].mean(0) for c in base.classes])
         expected += 16 * x @ F.normalize(means, dim=-1).T / 4
     assert torch.allclose(method.scores(view), expected, atol=1e-4)
@@ -69,7 +69,7 @@ def test_trained_rows_are_read_turn_by_turn(rows: str) -> None:
             assert torch.equal(method.sigma_[turn, c], sigma[c + 8 * turn])
     # Before any session has come, a question about turned images is answered by these rows.
     benchmark = tiny_benchmark()
-    view = Examiner(benchmark, tiny_features(), method, CPU)._views[0]
+    view = exam_view(method, benchmark)
     block, expected = TokenAttention.of(method.attention_).eval(), torch.zeros(len(view), 8)
     for turn in range(4):
         x = block(extract(base.network.backbone, benchmark.exam(0).images.rot90(turn, (1, 2))).final)

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 import torch
 import torch.nn.functional as F
 from feature_worlds import make_world
-from tiny_benchmark import CPU, DEPTH, prepared, tiny_benchmark, tiny_features, tiny_network
+from tiny_benchmark import CPU, DEPTH, exam_view, prepared, tiny_benchmark, tiny_features, tiny_network
+from torch import Tensor
 
+from fscil.backbones import Backbone
 from fscil.backbones.extract import extract
 from fscil.core.errors import InputError
-from fscil.evaluation.protocol import Examiner
+from fscil.data.fantasy import FANTASIES
+from fscil.data.session import View
+from fscil.evaluation.features import FeatureCache
+from fscil.evaluation.protocol import run_method
 from fscil.methods import Prototypes, make
 from fscil.methods.savc import SAVC
 
@@ -28,7 +35,7 @@ def learned(**options: object) -> SAVC:
 
 def test_scores_are_the_mean_over_transforms_of_cosines_to_that_transforms_means() -> None:
     method, benchmark, backbone = learned(), tiny_benchmark(), tiny_network().backbone
-    view = Examiner(benchmark, tiny_features(), method, CPU)._views[0]
+    view = exam_view(method, benchmark)
     images = benchmark.exam(0).images
     total = torch.zeros(len(images), 14)
     for turns in (0, 2):
@@ -56,30 +63,41 @@ def test_with_one_transform_and_without_pixels_it_is_the_prototype_baseline() ->
         each.fit_novel(sessions[1])
     assert torch.allclose(method.scores(exams[0][0]), plain.scores(exams[0][0]), atol=1e-6)
     whole = learned(fantasies=1)
-    view = Examiner(tiny_benchmark(), tiny_features(), whole, CPU)._views[0]
+    view = exam_view(whole, tiny_benchmark())
     assert torch.allclose(whole.scores(view), whole.variants()["without transforms"](view))
 
 
 def test_it_takes_as_many_transforms_as_base_training_had() -> None:
-    method = SAVC()
-    base = prepared(method, tiny_benchmark())[0]
-    method.start(seed=0, depth=DEPTH, device=CPU)
-    method.fit_base(dataclasses.replace(base, extras={"fantasy.weight": torch.zeros(3 * 8, 16)}))
+    method, extras = SAVC(), {"fantasy.weight": torch.zeros(3 * 8, 16)}
+    assert method.transforms(8, {}, base=True) == FANTASIES[2][1:]
+    assert method.transforms(8, extras, base=True) == FANTASIES[4][1:]
+    network = dataclasses.replace(tiny_network(), extras=extras)
+    run_method(method, tiny_benchmark(), tiny_features(), network=network)
     assert method.count_ == 4
 
 
-def test_a_session_leaves_old_prototypes_alone_and_test_images_are_run_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_session_leaves_old_prototypes_alone() -> None:
     method, benchmark = SAVC(), tiny_benchmark()
     method.start(seed=0, depth=DEPTH, device=CPU)
-    sessions = prepared(method, benchmark)
-    view = Examiner(benchmark, tiny_features(), method, CPU)._views[0]
+    sessions, view = prepared(method, benchmark), exam_view(method, benchmark)
     method.fit_base(sessions[0])
     first = method.scores(view)
-    runs: list[int] = []
-    monkeypatch.setattr("fscil.methods.fantasy_views.extract", lambda *a: runs.append(1) or extract(*a))
     method.fit_novel(sessions[1])
     assert torch.equal(method.scores(view)[:, :8], first)
-    assert runs == [1]  # the session's shots; the test images are remembered
+
+
+def test_turned_images_are_run_once_for_all_draws_and_methods(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    runs: list[int] = []
+
+    def counted(backbone: Backbone, images: Tensor, blocks: Sequence[int] = ()) -> View:
+        runs.append(len(images))
+        return extract(backbone, images, blocks)
+
+    monkeypatch.setattr("fscil.evaluation.features.extract", counted)
+    for fantasies in (12, 4):
+        cache = FeatureCache(tmp_path, tiny_network().backbone)
+        run_method(SAVC(fantasies=fantasies), tiny_benchmark(), cache, network=tiny_network())  # type: ignore[arg-type]
+        assert sum(runs) == 12 * (8 * 13 + 6 * 5 + 14 * 4)  # base images, shots, test images
 
 
 def test_another_number_of_transforms_is_refused() -> None:

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 
 from fscil.core.config import BackboneConfig, DataConfig, TrainConfig
-from fscil.data import Benchmark, Session
+from fscil.data import Benchmark, Session, View
 from fscil.data.dataset import Dataset, ImageSet
 from fscil.evaluation.features import FeatureCache
-from fscil.evaluation.protocol import prepare
+from fscil.evaluation.protocol import Examiner, prepare
 from fscil.methods import Method
 from fscil.training.checkpoint import Checkpoint, Classifier
 
@@ -53,7 +53,7 @@ class Remembered(FeatureCache):
         super().__init__(Path(), network.backbone)
         self._views: dict[str, object] = {}
 
-    def get(self, images, blocks=()):  # type: ignore[no-untyped-def]
+    def _get(self, images, blocks):  # type: ignore[no-untyped-def]
         key = self._key(images, blocks)
         if key not in self._views:
             self._views[key] = FeatureCache(None, self.backbone).get(images, blocks)
@@ -63,6 +63,16 @@ class Remembered(FeatureCache):
 @cache
 def tiny_features(base: int = BASE) -> Remembered:
     return Remembered(tiny_network(base))
+
+
+def examiner(method: Method, benchmark: Benchmark) -> Examiner:
+    return Examiner(benchmark, tiny_features(benchmark.base), method, CPU, tiny_network(benchmark.base))
+
+
+def exam_view(method: Method, benchmark: Benchmark, index: int = 0) -> View:
+    """Test images of one session in their own order, as the protocol has them before it shuffles."""
+    whole, counts = examiner(method, benchmark), [len(benchmark.exam(i).labels) for i in range(index + 1)]
+    return whole._view[torch.arange(sum(counts[:index]), sum(counts))]
 
 
 def prepared(method: Method, benchmark: Benchmark) -> list[Session]:

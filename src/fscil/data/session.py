@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,25 +10,52 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fscil.core.errors import InputError
+from fscil.data.fantasy import Transform
+
 
 @dataclass(frozen=True)
 class View:
-    """What is known of some images: final features, features after chosen blocks, and, where needed, the pixels."""
+    """What is known of some images: their features and, where a method needs them, the pixels."""
 
     final: Tensor  # (n, d) class token after the last block, through the final norm
     layers: Mapping[int, Tensor] = field(default_factory=dict)  # block (1-based) -> (n, d), through the final norm
     images: Tensor | None = None  # (n, height, width, 3) uint8
+    turned: Mapping[Transform, Tensor] = field(default_factory=dict)  # final features of the images transformed so
 
     def __len__(self) -> int:
         return len(self.final)
 
     def to(self, device: torch.device | str) -> View:
-        images = None if self.images is None else self.images.to(device)
-        return View(self.final.to(device), {b: x.to(device) for b, x in self.layers.items()}, images)
+        return self._each(lambda x: x.to(device))
 
     def __getitem__(self, index: Tensor | slice) -> View:
-        images = None if self.images is None else self.images[index]
-        return View(self.final[index], {b: x[index] for b, x in self.layers.items()}, images)
+        return self._each(lambda x: x[index])
+
+    @staticmethod
+    def joined(views: Sequence[View]) -> View:
+        """The rows of all of them, one after the other; they must hold the same things."""
+        first = views[0]
+        return View(
+            torch.cat([view.final for view in views]),
+            {block: torch.cat([view.layers[block] for view in views]) for block in first.layers},
+            None if first.images is None else torch.cat([view.images for view in views if view.images is not None]),
+            {transform: torch.cat([view.turned[transform] for view in views]) for transform in first.turned},
+        )
+
+    def in_transforms(self, transforms: Sequence[Transform]) -> Tensor:
+        """Features of the images as they are and in each of the transforms: (1 + transforms, n, d)."""
+        if missing := [transform for transform in transforms if transform not in self.turned]:
+            raise InputError(f"Features of images in the transforms {missing} are missing; run it with its network.")
+        return torch.stack([self.final, *[self.turned[transform] for transform in transforms]])
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> View:
+        return View(
+            change(self.final),
+            {block: change(x) for block, x in self.layers.items()},
+            None if self.images is None else change(self.images),
+            {transform: change(x) for transform, x in self.turned.items()},
+        )
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """Features cached on disk by content: the same network and pixels are never run twice."""
 
+import dataclasses
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,8 +10,9 @@ from torch import Tensor
 from fscil.backbones import Backbone
 from fscil.backbones.extract import extract
 from fscil.core.errors import InputError
+from fscil.data.fantasy import Transform, transformed
 from fscil.data.session import View
-from fscil.training.checkpoint import read_tensors, save_tensors
+from fscil.training.checkpoint import read_tensors, save_tensors, tensors_sha256
 
 
 class FeatureCache:
@@ -18,25 +20,28 @@ class FeatureCache:
 
     def __init__(self, folder: Path | None, backbone: Backbone) -> None:
         self.folder, self.backbone = folder, backbone
-        digest = hashlib.sha256()
-        for name, tensor in sorted(backbone.state_dict().items()):
-            digest.update(name.encode())
-            digest.update(tensor.detach().cpu().contiguous().numpy().tobytes())
-        if backbone.test_zoom != 1:
-            digest.update(f"test_zoom {backbone.test_zoom}".encode())  # no weight, but features depend on it
-        self._network = digest.hexdigest()
+        self._network = _sha256(backbone)
 
-    def get(self, images: Tensor, blocks: Sequence[int] = ()) -> View:
+    def get(self, images: Tensor, blocks: Sequence[int] = (), transforms: Sequence[Transform] = ()) -> View:
+        """Features after these blocks, and the final ones of the images in each of the transforms."""
+        view = self._get(images, blocks)
+        turned = {transform: self._get(transformed(images, transform), ()).final for transform in transforms}
+        return dataclasses.replace(view, turned=turned)
+
+    def _get(self, images: Tensor, blocks: Sequence[int]) -> View:
         if self.folder is None:
             return extract(self.backbone, images, blocks)
         path = self.folder / f"{self._key(images, blocks)}.safetensors"
         if path.exists():
             try:
-                tensors, _ = read_tensors(path)
+                tensors, _ = read_tensors(path)  # compares the checksum
                 return View(tensors["final"], {block: tensors[f"block{block}"] for block in blocks})
             except (InputError, KeyError):
                 path.unlink(missing_ok=True)  # damaged: compute it again
         view = extract(self.backbone, images, blocks)
+        # Whoever has the network can change it. What is stored must be what its name says.
+        if _sha256(self.backbone) != self._network:
+            raise RuntimeError("The network was changed after its features were opened; nothing of it was stored.")
         save_tensors(
             path, {"final": view.final, **{f"block{b}": x for b, x in view.layers.items()}}, {"kind": "features"}
         )
@@ -47,3 +52,8 @@ class FeatureCache:
         digest.update(str((tuple(images.shape), tuple(blocks))).encode())
         digest.update(images.contiguous().numpy().tobytes())
         return digest.hexdigest()[:24]
+
+
+def _sha256(backbone: Backbone) -> str:
+    """Of all that features depend on: the weights, and the zoom, which is none of them."""
+    return hashlib.sha256(f"{tensors_sha256(backbone.state_dict())} {backbone.test_zoom}".encode()).hexdigest()

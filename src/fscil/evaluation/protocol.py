@@ -7,21 +7,25 @@ Accuracy is counted correct over counted total, in the joint label space of all 
 
 import copy
 import dataclasses
+import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from fscil.core.matrix import AccuracyMatrix
-from fscil.data.benchmark import Benchmark
+from fscil.data.benchmark import Benchmark, Exam
+from fscil.data.fantasy import Transform
 from fscil.data.session import Session, View
 from fscil.evaluation.features import FeatureCache
 from fscil.methods import Method
 from fscil.training.checkpoint import Checkpoint
 
 Scorer = Callable[[View], Tensor]
+CHUNK = 1000  # test images that a method is shown at once
 
 
 @dataclass(frozen=True)
@@ -34,33 +38,67 @@ class Outcome:
 
 
 class Examiner:
-    """Holds the test features; tells accuracies, never labels."""
+    """Holds the test images; tells accuracies, never labels.
 
-    def __init__(self, benchmark: Benchmark, cache: FeatureCache, method: Method, device: torch.device) -> None:
-        self._exams = [benchmark.exam(index) for index in range(benchmark.novel_sessions + 1)]
-        blocks = method.blocks(cache.backbone.depth)
-        self._views = []
-        for exam in self._exams:
-            view = cache.get(exam.images, blocks)
-            images = exam.images if "images" in method.needs else None
-            self._views.append(dataclasses.replace(view, images=images).to(device))
-        self.test_counts = tuple(len(exam.labels) for exam in self._exams)
+    After a session a method is shown all test images of the classes seen, shuffled together, in chunks of one size, as
+    copies. So neither the place of an image, nor the size of a chunk, nor what came before it says anything about its
+    class. The order is a function of those images and of the seed; a method knows the seed, but has no way to hash
+    images that it gets shuffled.
+    """
+
+    def __init__(
+        self,
+        benchmark: Benchmark,
+        cache: FeatureCache,
+        method: Method,
+        device: torch.device,
+        network: Checkpoint | None = None,
+        seed: int = 0,
+    ) -> None:
+        exams = [benchmark.exam(index) for index in range(benchmark.novel_sessions + 1)]
+        blocks, transforms = method.blocks(cache.backbone.depth), _transforms(method, network)
+        view = View.joined([cache.get(exam.images, blocks, transforms) for exam in exams])
+        if "images" in method.needs:
+            view = dataclasses.replace(view, images=torch.cat([exam.images for exam in exams]))
+        self._view, self._labels = view.to(device), torch.cat([exam.labels for exam in exams])
+        self.test_counts = tuple(len(exam.labels) for exam in exams)
         self._classes = benchmark.classes
+        self._orders = _orders(exams, seed)
+
+    def shown(self, after: int) -> Iterator[tuple[Tensor, View]]:
+        """Chunks of the images that are seen after a session: where they stand here, and what a method gets."""
+        for rows in self._orders[after].split(CHUNK):
+            yield rows, self._view[rows.to(self._view.final.device)]  # indexing with a tensor copies
 
     def row(self, after: int, scorer: Scorer) -> list[float]:
         """Accuracies in percent on sessions 0..after."""
-        seen = sum(self._classes[: after + 1])
-        row = []
-        for exam, view in zip(self._exams[: after + 1], self._views, strict=False):
+        seen, counts = sum(self._classes[: after + 1]), self.test_counts[: after + 1]
+        right = torch.zeros(sum(counts), dtype=torch.bool)
+        for rows, view in self.shown(after):
+            wanted = (len(view), seen)
             scores = scorer(view)
-            if scores.shape != (len(view), seen) or not torch.isfinite(scores).all():
+            if scores.shape != wanted or not torch.isfinite(scores).all():
                 raise ValueError(
-                    f"After session {after} a method must give finite scores of shape ({len(view)}, {seen}); "
+                    f"After session {after} a method must give finite scores of shape {wanted}; "
                     f"got {tuple(scores.shape)}."
                 )
-            correct = int((scores.argmax(1).cpu() == exam.labels).sum())
-            row.append(100 * correct / len(exam.labels))
-        return row
+            right[rows] = scores.argmax(1).cpu() == self._labels[rows]
+        return [100 * int(part.sum()) / len(part) for part in right.split(counts)]
+
+
+def _orders(exams: Sequence[Exam], seed: int) -> list[Tensor]:
+    """For every session another order of the images seen by then; images of later sessions have no say in it."""
+    hashed, count, orders = hashlib.sha256(str(seed).encode()), 0, []
+    for exam in exams:
+        hashed.update(exam.images.numpy().tobytes())
+        count += len(exam.labels)
+        shuffled = np.random.default_rng(int.from_bytes(hashed.digest())).permutation(count)
+        orders.append(torch.from_numpy(shuffled))
+    return orders
+
+
+def _transforms(method: Method, network: Checkpoint | None, *, base: bool = False) -> tuple[Transform, ...]:
+    return method.transforms(network.info["classes"], network.extras, base=base) if network else ()
 
 
 def run_method(
@@ -78,7 +116,7 @@ def run_method(
     `network` is where the features come from; a method may also use its head and what its training learned besides.
     """
     device = device or torch.device("cpu")
-    examiner = Examiner(benchmark, cache, method, device)
+    examiner = Examiner(benchmark, cache, method, device, network, seed)
     count = benchmark.novel_sessions + 1
     sessions = [prepare(benchmark.session(i), method, cache, device, network) for i in range(count)]
     method.start(seed=seed, depth=cache.backbone.depth, device=device)
@@ -114,7 +152,8 @@ def prepare(
     method see the network that was trained.
     """
     assert session.images is not None
-    view = cache.get(session.images, method.blocks(cache.backbone.depth)).to(device)
+    transforms = _transforms(method, network, base=session.index == 0)
+    view = cache.get(session.images, method.blocks(cache.backbone.depth), transforms).to(device)
     base = session.index == 0 and network is not None
     weights, extras = (network.class_weights, network.extras) if base and network else (None, {})
     return dataclasses.replace(

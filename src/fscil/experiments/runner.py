@@ -24,7 +24,7 @@ from fscil.core.storage import read_json, write_json, write_text
 from fscil.data import Benchmark, load_benchmark
 from fscil.evaluation.features import FeatureCache
 from fscil.evaluation.identity import data_sha256, digest, weights_sha256
-from fscil.evaluation.protocol import prepare, run_method
+from fscil.evaluation.protocol import Examiner, prepare, run_method
 from fscil.evaluation.writer import make_result
 from fscil.methods import Method
 from fscil.training.checkpoint import Checkpoint, load_classifier
@@ -212,13 +212,12 @@ class NetworkRun:
         total, done = len(wanted) * (1 + len(draws)), 0
         with self.reporter.task("Features") as update:
             for method in wanted:
-                for index in sessions:
-                    self.cache.get(self.benchmark.exam(index).images, method.blocks(self.cache.backbone.depth))
+                Examiner(self.benchmark, self.cache, method, torch.device("cpu"), self.network)
                 update(done := done + 1, total)
                 for draw in draws:
                     benchmark = self.benchmark.draw(draw)
                     for index in sessions[0 if draw == 0 else 1 :]:  # the base session is the same in all draws
-                        prepare(benchmark.session(index), method, self.cache, torch.device("cpu"))
+                        prepare(benchmark.session(index), method, self.cache, torch.device("cpu"), self.network)
                     update(done := done + 1, total)
 
 

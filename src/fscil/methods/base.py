@@ -2,10 +2,10 @@
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
@@ -14,7 +14,12 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from fscil.core.options import Checked
+from fscil.data.fantasy import Transform
 from fscil.data.session import Session, View
+
+# How SGD with dampening starts a session. "released": as torch does and so the authors' code, the first gradient fills
+# the momentum undampened, so that with dampening 0.9 the first step counts ten times. "dampened": as every other.
+FirstStep = Literal["released", "dampened"]
 
 
 @dataclass
@@ -43,6 +48,14 @@ class Method(Checked, ABC):
 
     def blocks(self, depth: int) -> tuple[int, ...]:
         """Blocks (1-based) whose features the method wants, for a network of that depth."""
+        return ()
+
+    def transforms(self, classes: int, extras: Mapping[str, Tensor], *, base: bool) -> tuple[Transform, ...]:
+        """In which transforms, besides as they are, it wants features of the images of a session (View.turned).
+
+        Told by what base training learned besides the network, for the number of classes that it had. `base`: of the
+        base session's images; else of new ones, and of test images.
+        """
         return ()
 
     def start(self, *, seed: int, depth: int, device: torch.device) -> None:
@@ -125,6 +138,18 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
+
+
+def dampened_sgd(
+    parameters: Iterable[Tensor], rate: float | Tensor, momentum: float, dampening: float, first_step: FirstStep
+) -> Optimizer:
+    """A rate in a tensor is read anew in every step, recorded ones included."""
+    given, fused = list(parameters), isinstance(rate, Tensor)
+    optimizer = torch.optim.SGD(given, lr=rate, momentum=momentum, dampening=dampening, fused=fused)
+    if first_step == "dampened":  # torch leaves the first gradient as it is only where there is no momentum yet
+        for parameter in given:
+            optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)
+    return optimizer
 
 
 def descend(loss: Callable[[], Tensor], optimizer: Optimizer, steps: int, schedule: LRScheduler | None = None) -> None:

@@ -4,7 +4,7 @@ Kalla and Biswas, S3C: Self-Supervised Stochastic Classifiers for Few-Shot Class
 The network is frozen; old classes are kept by one stored prototype each.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,10 +14,9 @@ from torch import Tensor
 
 from fscil.core.errors import InputError
 from fscil.core.options import Amount, BelowOne, Positive, Whole
-from fscil.data.fantasy import FANTASIES
+from fscil.data.fantasy import FANTASIES, Transform
 from fscil.data.session import Session, View
-from fscil.methods.base import Method, descend, features, mean_features
-from fscil.methods.fantasy_views import FantasyViews
+from fscil.methods.base import FirstStep, Method, dampened_sgd, descend, features, mean_features
 from fscil.objectives.base import cosine_logits
 from fscil.objectives.s3c import TokenAttention, stochastic_weights
 from fscil.training.checkpoint import under
@@ -28,7 +27,7 @@ class S3C(Method):
     name = "s3c"
     title = "S3C"
     paper = "Kalla and Biswas, ECCV 2022"
-    needs = frozenset({"images", "backbone"})
+    needs = frozenset({"backbone"})
     differences = (
         "the last epoch is kept, not the best on the test set; base training turns an image once a step, not four times"
     )
@@ -41,25 +40,27 @@ class S3C(Method):
     lr: Positive = 0.01  # CUB-200: 0.003
     momentum: BelowOne = 0.9
     dampening: BelowOne = 0.9
+    first_step: FirstStep = "released"  # of a session; "dampened": no heavier than the others
     weight_old: Amount = 5.0  # lambda, of the stored prototypes' loss (miniImageNet: 1)
     dropout: bool = True  # the attention block's dropout on the shots, as in the authors' code
     scale: Positive = 16.0  # logits are scale * cosine
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._views = FantasyViews()
+    def transforms(self, classes: int, extras: Mapping[str, Tensor], *, base: bool) -> tuple[Transform, ...]:
+        turns = self._count(4 if "sigma" not in extras else len(extras["sigma"]) // classes)
+        # Base classes that start at the trained rows have no need of their turned images.
+        return () if base and self.rows != "means" and "sigma" in extras else FANTASIES[turns][1:]
 
     def fit_base(self, session: Session) -> None:
         self.attention_ = under("attention.", session.extras)
         sigma, count = session.extras.get("sigma"), len(session.classes)
-        self.turns_ = self._count(session, 4 if sigma is None else len(sigma) // count)
+        # Without S3C's own training, as many as the features are there for.
+        self.turns_ = self._count(1 + len(features(session).turned) if sigma is None else len(sigma) // count)
         trained = self._trained_rows(session)
         self.unit_ = trained is None
         if trained is None:
-            tokens = self._attend(self._turned(session))
+            tokens = self._attend(features(session).in_transforms(FANTASIES[self.turns_][1:]))
             self.mu_ = self._means(tokens, session)
         else:
-            self._views.network = session.network  # for test images; turned base images are not needed
             tokens = self._attend(features(session).final[None])
             self.mu_ = trained
         self.old_ = mean_features(tokens[0], session)
@@ -69,7 +70,7 @@ class S3C(Method):
 
     def fit_novel(self, session: Session) -> None:
         generator = self._generator(session.index, self.mu_.device)
-        turned = self._turned(session)
+        turned = features(session).in_transforms(FANTASIES[self.turns_][1:])
         tokens = self._attend(turned)
         new = self._means(tokens, session)
         mu = torch.cat([self.mu_, new], 1).requires_grad_()
@@ -77,7 +78,7 @@ class S3C(Method):
         old = torch.arange(len(self.old_), device=mu.device)  # a stored prototype trains only its unturned row
         turns = torch.arange(self.turns_, device=mu.device)[:, None]
         labels = (session.labels + session.classes.stop * turns).flatten()
-        optimizer = torch.optim.SGD([mu, sigma], self.lr, momentum=self.momentum, dampening=self.dampening)
+        optimizer = dampened_sgd([mu, sigma], self.lr, self.momentum, self.dampening, self.first_step)
 
         def loss() -> Tensor:
             shots = self._attend(turned, generator) if self.dropout else tokens
@@ -91,8 +92,7 @@ class S3C(Method):
 
     @torch.no_grad()
     def scores(self, view: View) -> Tensor:
-        turned = self._views(view, view.images, FANTASIES[self.turns_], keep=True)
-        return self._logits(self._attend(turned)).mean(0)
+        return self._logits(self._attend(view.in_transforms(FANTASIES[self.turns_][1:]))).mean(0)
 
     def variants(self) -> dict[str, Callable[[View], Tensor]]:
         return {"without turns": lambda view: self._logits(self._attend(view.final[None]))[0]}
@@ -112,18 +112,10 @@ class S3C(Method):
         weight = session.network.head.weight.detach()
         return weight.view(-1, len(session.classes), weight.shape[1])[: self.turns_].clone()
 
-    def _count(self, session: Session, trained: int) -> int:
-        if self.turns:
-            if self.turns > trained:
-                raise InputError("options.s3c.turns=4 needs a network trained with train.augment.turn; set it to 1.")
-            return self.turns
-        # Features alone, without pixels or network, have one turn.
-        return trained if session.network is not None and session.images is not None else 1
-
-    def _turned(self, session: Session) -> Tensor:
-        """Features in every turn (turns, n, d)."""
-        self._views.network = session.network
-        return self._views(features(session), session.images, FANTASIES[self.turns_])
+    def _count(self, trained: int) -> int:
+        if self.turns > trained:
+            raise InputError("options.s3c.turns=4 needs a network trained with train.augment.turn; set it to 1.")
+        return self.turns or trained
 
     @torch.no_grad()
     def _attend(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:

@@ -3,7 +3,7 @@
 Song et al., Learning with Fantasy: Semantic-Aware Virtual Contrastive Constraint for FSCIL, CVPR 2023.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,10 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fscil.data.fantasy import FANTASIES
+from fscil.data.fantasy import FANTASIES, Transform
 from fscil.data.session import Session, View
 from fscil.methods.base import ClassMeans, class_means, features
-from fscil.methods.fantasy_views import FantasyViews
 
 
 @dataclass
@@ -22,7 +21,6 @@ class SAVC(ClassMeans):
     name = "savc"
     title = "SAVC"
     paper = "Song et al., CVPR 2023"
-    needs = frozenset({"images", "backbone"})
     differences = (
         "the last epoch is kept, not the best on the test set; one small crop and one random transform a step, not all"
     )
@@ -30,22 +28,22 @@ class SAVC(ClassMeans):
     # Transforms of every class; 0: as many as base training had, 2 where it had none.
     fantasies: Literal[0, 1, 2, 4, 12] = 0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._views = FantasyViews()
+    def transforms(self, classes: int, extras: Mapping[str, Tensor], *, base: bool) -> tuple[Transform, ...]:
+        rows = extras.get("fantasy.weight")
+        trained = 2 if rows is None else 1 + len(rows) // classes
+        return FANTASIES[self.fantasies or trained][1:]
 
     def fit_base(self, session: Session) -> None:
-        self.count_ = self._count(session)
+        # Features alone have no transforms, and the plain class means remain.
+        self.count_ = self.fantasies or 1 + len(features(session).turned)
         super().fit_base(session)
 
     def means(self, session: Session) -> Tensor:
         """(transforms, classes, d)."""
-        self._views.network = session.network
-        views = self._views(features(session), session.images, FANTASIES[self.count_])
-        return torch.stack([class_means(x, session) for x in views])
+        return torch.stack([class_means(x, session) for x in self._all(features(session))])
 
     def scores(self, view: View) -> Tensor:
-        return self._cosines(self._views(view, view.images, FANTASIES[self.count_], keep=True)).mean(0)
+        return self._cosines(self._all(view)).mean(0)
 
     def variants(self) -> dict[str, Callable[[View], Tensor]]:
         return {"without transforms": lambda view: self._cosines(view.final[None])[0]}
@@ -54,10 +52,5 @@ class SAVC(ClassMeans):
         """(transforms, n, classes seen)."""
         return F.normalize(views, dim=-1) @ self.prototypes_[: len(views)].mT
 
-    def _count(self, session: Session) -> int:
-        if self.fantasies:
-            return self.fantasies
-        if session.network is None or session.images is None:
-            return 1  # features alone: the plain class means
-        rows = session.extras.get("fantasy.weight")
-        return 2 if rows is None else 1 + len(rows) // len(session.classes)
+    def _all(self, view: View) -> Tensor:
+        return view.in_transforms(FANTASIES[self.count_][1:])
