@@ -15,6 +15,7 @@ import pytest
 from fscil.core import config as configs
 from fscil.core.config import AugmentConfig, Config, DataConfig, TrainConfig, build, to_dict
 from fscil.core.errors import InputError
+from fscil.experiments.run import check_methods
 from fscil.methods import REGISTRY, make
 from fscil.methods.c_fscil import CFSCIL
 from fscil.objectives import OBJECTIVES
@@ -100,19 +101,43 @@ def test_parents_of_recipes_are_not_listed_but_can_be_extended() -> None:
 
 
 def test_a_recipe_extends_another_table_by_table(tmp_path: Path) -> None:
-    (tmp_path / "parent.toml").write_text(
+    (tmp_path / "deeper").mkdir()
+    (tmp_path / "deeper" / "parent.toml").write_text(
         'extends = "digits"\ndraws = 7\n[train]\nepochs = 3\n[options.yourself]\ntop_k = 1\n'
     )
-    child = tmp_path / "deeper" / "child.toml"
-    child.parent.mkdir()
+    child = tmp_path / "child.toml"
     child.write_text(
-        'extends = "../parent.toml"\nmethods = ["lazy"]\n[train.augment]\nflip = 0.5\n[options.yourself]\nlr = 1\n'
+        'extends = "deeper/parent.toml"\nmethods = ["lazy"]\n[train.augment]\nflip = 0.5\n[options.yourself]\nlr = 1\n'
     )
     config, digits = configs.load(str(child), ["train.lr=1"]), configs.load("digits")
     assert (config.recipe, config.draws, config.methods, config.data) == ("child", 7, ("lazy",), digits.data)
     assert (config.train.epochs, config.train.lr, config.train.augment.flip) == (3, 1.0, 0.5)
     assert config.train.batch_size == digits.train.batch_size
     assert config.options["yourself"] == {**digits.options["yourself"], "top_k": 1, "lr": 1}
+
+
+@pytest.mark.parametrize(
+    "name", ["../elsewhere", "/tmp/elsewhere", "..", ".", "", "a\\b", "a\0b", "a\nb", "C:x", "x" * 201]
+)
+def test_the_name_of_a_recipe_cannot_lead_out_of_its_folder(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="file's name"):
+        configs.load("glyphs", [f"recipe={json.dumps(name)}"])
+    with pytest.raises(InputError):
+        configs.load(name)
+    recipe = tmp_path / "...toml"  # whose stem is ..
+    recipe.write_text('extends = "glyphs"')
+    with pytest.raises(InputError, match="file's name"):
+        configs.load(str(recipe))
+
+
+@pytest.mark.parametrize(
+    "text", ["a = " + "[" * 50_000, "a = " + "9" * 5000, "seed = nan", "data = 3", "[options]\nyourself = 3"]
+)
+def test_odd_recipes_are_refused_in_a_sentence(text: str, tmp_path: Path) -> None:
+    recipe = tmp_path / "odd.toml"
+    recipe.write_text(text)
+    with pytest.raises(InputError):
+        check_methods(configs.load(str(recipe)))
 
 
 def test_parents_that_cannot_be_are_named(tmp_path: Path) -> None:
@@ -122,6 +147,11 @@ def test_parents_that_cannot_be_are_named(tmp_path: Path) -> None:
         ('extends = "none.toml"', r"none\.toml does not exist"),
         ('extends = "mine.toml"', r"mine\.toml -> mine\.toml extend each other in a circle"),
         ("extends = 3", "extends must be the name of a recipe"),
+        ('extends = "../other.toml"', "not in its folder"),
+        (f"extends = '{tmp_path.parent}/other.toml'", "not in its folder"),
+        ('extends = "a\\u0000.toml"', "not in its folder"),
+        ('extends = "../glyphs"', r"extends '\.\./glyphs', which does not exist"),
+        ("extends = '{configs.recipe_folder()}/glyphs'", "which does not exist"),
     ):
         recipe.write_text(text)
         with pytest.raises(InputError, match=words):

@@ -17,6 +17,7 @@ from fscil.core.options import (
     Bounds,
     Checked,
     Count,
+    FileName,
     Hint,
     Items,
     Positive,
@@ -142,7 +143,7 @@ class TrainConfig(Checked):
 class Config(Checked):
     """One recipe, resolved."""
 
-    recipe: str = "glyphs"
+    recipe: Annotated[str, FileName()] = "glyphs"  # also names the folder of its runs
     seed: Annotated[int, Bounds(low=0, high=2**32 - 1)] = 0  # base training and the methods' own randomness
     draws: Count = 3  # shot draws, with seeds 0, 1, ...
     methods: Annotated[tuple[str, ...], Items(least=1, unique=True)] = ("prototypes", "yourself")
@@ -175,16 +176,20 @@ def load(recipe: str = "glyphs", overrides: Sequence[str] = ()) -> Config:
 
 
 def _path(recipe: str, child: Path | None = None) -> Path:
-    """Where a recipe is: of that name in the package, or a .toml file, relative to the recipe that extends it."""
+    """Where a recipe is: of that name in the package, or a .toml file, beside or below the recipe that extends it."""
     if Path(recipe).suffix == ".toml":
-        return (child.parent if child else Path()) / recipe
-    path = recipe_folder() / f"{recipe}.toml"
-    if not path.exists():
+        path = (child.parent if child else Path()) / recipe
+        # A recipe may be a stranger's: it names no files of one's own.
+        if child and not (recipe.isprintable() and child.parent.resolve() in path.resolve().parents):
+            raise InputError(f"The recipe {child} extends {recipe!r}, which is not in its folder; copy it there.")
+        return path
+    stored = {path.stem: path for path in recipe_folder().glob("*.toml")}
+    if recipe not in stored:
         wrong = f"There is no recipe '{recipe}'"
         if child:
             wrong = f"The recipe {child} extends '{recipe}', which does not exist"
         raise InputError(f"{wrong}; {nearest(recipe, recipes())} Or give a .toml file.")
-    return path
+    return stored[recipe]
 
 
 def _read(path: Path, children: tuple[Path, ...] = ()) -> dict[str, Any]:
@@ -198,7 +203,7 @@ def _read(path: Path, children: tuple[Path, ...] = ()) -> dict[str, Any]:
         raise InputError(
             f"The recipe {path} does not exist; check the path, or take one of: {', '.join(recipes())}."
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # of tomllib, of the decoder; and a path with a NUL in it
         raise InputError(f"The recipe {path} is not valid TOML: {error}.") from None
     except OSError as error:
         raise InputError(f"The recipe {path} cannot be read: {error.strerror}.") from None
@@ -224,7 +229,7 @@ def _override(document: dict[str, Any], override: str) -> None:
         raise InputError(f"'--set {override}' is not of the form key=value; write for example --set train.epochs=10.")
     try:
         value = tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         value = text.strip()  # a bare word is text
     *groups, last = key.strip().split(".")
     for group in groups:

@@ -13,7 +13,7 @@ import json
 import math
 import sys
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
@@ -61,6 +61,17 @@ class Items:
 
     def __str__(self) -> str:
         return f"with at least {self.least} {'entry' if self.least == 1 else 'entries'}" + ", each once" * self.unique
+
+
+@dataclass(frozen=True)
+class FileName:
+    """A text that can be a file's or a folder's name, so that no path is made of it that leads elsewhere."""
+
+    def allows(self, value: Any) -> bool:
+        return 0 < len(value) <= 200 and value.isprintable() and value not in (".", "..") and not {*"/\\:"} & {*value}
+
+    def __str__(self) -> str:
+        return "that can be a file's name, without / and the like"
 
 
 @dataclass(frozen=True)
@@ -134,7 +145,7 @@ def _fit(kind: Any, value: Any, where: str) -> Any:
 def _converted(kind: Any, value: Any, where: str) -> Any:
     """None where the value is of another kind. No text is taken for a number, and no number for true or false."""
     origin = typing.get_origin(kind)
-    if origin is tuple:
+    if origin in (tuple, Sequence):
         if isinstance(value, str):
             value = [part.strip() for part in value.split(",") if part.strip()]
         items = value if isinstance(value, (list, tuple)) else [value]
@@ -146,7 +157,8 @@ def _converted(kind: Any, value: Any, where: str) -> Any:
     if origin is not None:
         if not isinstance(value, Mapping):
             raise InputError(f"'{where}' is a group of keys, not a value.")
-        return value
+        inner = typing.get_args(kind)[1]
+        return value if inner is Any else {key: _fit(inner, item, f"{where}.{key}") for key, item in value.items()}
     if isinstance(value, bool) or kind is bool:
         return value if kind is bool and isinstance(value, bool) else None
     if kind is int:

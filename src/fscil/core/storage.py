@@ -50,13 +50,18 @@ def write_json(path: Path, document: Any) -> None:
 
 def read_json(path: Path) -> Any:
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_constant)
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; check the path.") from None
     except OSError as error:
         raise _readable(error, Path(path)) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not valid JSON ({error}); give a file that this program wrote.") from None
+
+
+def _no_constant(name: str) -> Any:
+    """NaN and Infinity are not JSON, are never written here, and would pass through every later comparison."""
+    raise ValueError(f"it holds {name}, which is no number")
 
 
 def claim_folder(path: Path, *, force: bool, resume: bool = False) -> None:

@@ -1,6 +1,7 @@
 """Result files: read, checked against their own matrix, and checked to be comparable with each other."""
 
 import math
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from fscil.metrics import base_acc_per_session, novel_acc_per_session, summary
 
 SCHEMA = 2  # of the files that are written
 READABLE = (1, 2)  # schema 1 names neither the network nor what a method keeps
+_MANY = 10**9  # classes or test images of a session: more is no count
 ROUNDING = 0.0051  # percent: a file may hold its numbers rounded to two decimals
 COSTS = ("seconds_base", "seconds_sessions", "peak_memory_mb")
 # What one run comes to, in the order of tables; fscil.metrics.names says what each of them is.
@@ -199,10 +201,14 @@ def _matrix(get: _Reader) -> AccuracyMatrix:
     if not all(isinstance(row, list) for row in rows):
         raise InputError(f"{get.source} has a matrix that is not a list of rows; give a result.json that is complete.")
     try:
+        if not all(cell is None or _is_number(cell) for row in rows for cell in row):
+            raise TypeError
+        if not all(isinstance(count, int) and 0 < count < _MANY for count in (*classes, *counts)):
+            raise TypeError
         return AccuracyMatrix.from_lists(rows, classes, counts)
     except InputError as error:
         raise InputError(f"{get.source}: {error}") from None
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{get.source} has something other than numbers in its matrix or class counts.") from None
 
 
@@ -215,9 +221,14 @@ def _seconds(get: _Reader) -> dict[str, float]:
 def _positive(value: Any, key: str, source: str) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    if not _is_number(value) or not 0 <= value < math.inf:
         raise InputError(f"{source} has {value!r:.40} for '{key}'; a cost is a number that is not negative.")
     return float(value)
+
+
+def _is_number(value: Any) -> bool:
+    """A bool is an int to Python, and an int may be too long for a float."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _check_metrics(result: Result) -> None:
@@ -236,7 +247,7 @@ def _same(stored: Any, expected: Any) -> bool:
         return isinstance(stored, list) and len(stored) == len(expected) and all(map(_same, stored, expected))
     if expected is None or stored is None:
         return stored is expected
-    return isinstance(stored, int | float) and abs(stored - expected) <= ROUNDING
+    return _is_number(stored) and abs(stored - expected) <= ROUNDING
 
 
 def _shown(value: Any) -> str:
