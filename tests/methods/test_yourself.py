@@ -17,7 +17,14 @@ from fscil.data.session import View
 from fscil.methods import YourSelf, make
 from fscil.methods.gaussians import ClassGaussians
 from fscil.methods.rectifier import Rectifier
-from fscil.methods.relations import class_relation, cosine_constraint, cross_entropy, instance_relation
+from fscil.methods.relations import (
+    class_relation,
+    cosine_constraint,
+    cross_entropy,
+    instance_relation,
+    through_directions,
+    with_gradient,
+)
 
 QUICK = {"layers": (2, 3), "base_steps": 20, "novel_steps": 15}
 
@@ -81,53 +88,91 @@ def test_residual_starts_at_the_final_features() -> None:
     assert torch.equal(module(final, torch.randn(2, 5, DIM)), final.expand(2, -1, -1))
 
 
-def test_instance_relation_against_loops() -> None:
+def slope(loss: Any, x: torch.Tensor) -> torch.Tensor:
+    """The gradient as autograd finds it, of a loss written with torch's own functions."""
+    x = x.detach().clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(loss(x), x)
+    return gradient
+
+
+@pytest.mark.parametrize(("intra", "inter", "n"), [(0.7, 0.2, 33), (1.0, 0.0, 6), (0.0, 1.0, 6)])
+def test_instance_relation_against_loops(intra: float, inter: float, n: int) -> None:
     generator = torch.Generator().manual_seed(0)
-    rectified, layers = torch.randn(2, 6, 4, generator=generator), torch.randn(2, 6, 4, generator=generator)
-    labels = torch.tensor([0, 0, 1, 1, 1, 2])
-    sums, counts = {True: 0.0, False: 0.0}, {True: 0, False: 0}
-    for i in range(6):
-        for j in range(6):
-            if i == j:
-                continue
-            same = bool(labels[i] == labels[j])
-            counts[same] += 1
-            for branch in range(2):
-                a = (rectified[branch, i] - rectified[branch, j]).norm()
-                b = (layers[branch, i] - layers[branch, j]).norm()
-                sums[same] += float(F.smooth_l1_loss(a, b))
-    expected = 0.7 * sums[True] / counts[True] + 0.2 * sums[False] / counts[False]
-    assert float(instance_relation(rectified, layers, labels, 0.7, 0.2)) == pytest.approx(expected, abs=1e-4)
+    rectified, layers = torch.randn(2, n, 4, generator=generator), torch.randn(2, n, 4, generator=generator)
+    rectified[0] *= 3  # gaps beyond 1, where smooth L1 is straight
+    labels = torch.tensor([0, 0, 1, 1, 1, 2]).repeat(6)[:n]
+
+    def slow(x: torch.Tensor) -> torch.Tensor:
+        sums, counts = {True: torch.zeros(()), False: torch.zeros(())}, {True: 0, False: 0}
+        for i in range(n):
+            for j in range(n):
+                same = bool(labels[i] == labels[j])
+                counts[same] += i != j
+                for branch in range(2 * (i != j)):
+                    gap = ((x[branch, i] - x[branch, j]).norm() - (layers[branch, i] - layers[branch, j]).norm()).abs()
+                    sums[same] = sums[same] + (gap**2 / 2 if gap < 1 else gap - 0.5)
+        return intra * sums[True] / counts[True] + inter * sums[False] / counts[False]
+
+    loss, gradient = instance_relation(rectified, layers, labels, intra, inter)
+    assert float(loss) == pytest.approx(float(slow(rectified)), abs=1e-4)
+    assert torch.allclose(gradient, slope(slow, rectified), atol=1e-5)
 
 
 def test_instance_relation_is_zero_for_equal_geometry_and_has_finite_gradients() -> None:
     x = torch.randn(1, 5, 4)
     x[0, 1] = x[0, 0]  # a distance of exactly zero
-    moved = (x + 3).clone().requires_grad_()
-    loss = instance_relation(moved, x, torch.tensor([0, 0, 1, 1, 2]), 1.0, 1.0)
+    loss, gradient = instance_relation(x + 3, x, torch.tensor([0, 0, 1, 1, 2]), 1.0, 1.0)
     assert loss.item() == pytest.approx(0, abs=1e-5)
-    loss.backward()
-    assert torch.isfinite(moved.grad).all()
+    assert torch.isfinite(gradient).all()
+    single = instance_relation(x, 2 * x, torch.arange(5), 1.0, 1.0)  # no pair of one class
+    assert all(torch.isfinite(part).all() for part in single)
 
 
-def test_class_relation_is_the_divergence_from_the_intermediate_prediction() -> None:
-    rectified, layer = (F.log_softmax(torch.randn(2, 3, 5).double(), -1) for _ in range(2))
-    p, q = layer.exp().numpy(), rectified.exp().numpy()
-    expected = (p * np.log(p / q)).sum(-1).mean(1).sum()
-    assert float(class_relation(rectified, layer)) == pytest.approx(expected)
-    reversed_expected = (q * np.log(q / p)).sum(-1).mean(1).sum()
-    assert float(class_relation(rectified, layer, reverse=True)) == pytest.approx(reversed_expected)
-    assert float(class_relation(layer, layer)) == pytest.approx(0, abs=1e-12)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_class_relation_is_the_divergence_from_the_intermediate_prediction(reverse: bool) -> None:
+    rectified, layer = torch.randn(2, 2, 3, 5).double()
+
+    def slow(logits: torch.Tensor) -> torch.Tensor:
+        p, q = layer.softmax(-1), logits.softmax(-1)
+        p, q = (q, p) if reverse else (p, q)
+        return 0.3 * (p * (p / q).log()).sum(-1).mean(1).sum()
+
+    loss, gradient = class_relation(rectified.log_softmax(-1), layer.log_softmax(-1), 0.3, reverse)
+    assert float(loss) == pytest.approx(float(slow(rectified)))
+    assert torch.allclose(gradient, slope(slow, rectified))
+    same = class_relation(layer.log_softmax(-1), layer.log_softmax(-1), 0.3, reverse)
+    assert float(same[0]) == pytest.approx(0, abs=1e-12)
 
 
-def test_cosine_constraint_and_weighted_cross_entropy() -> None:
-    final = F.normalize(torch.randn(4, DIM), dim=-1)
-    assert float(cosine_constraint(torch.stack([final, -final]), final)) == pytest.approx(2.0, abs=1e-5)
-    logits, labels, weight = torch.randn(2, 4, 3), torch.tensor([0, 1, 2, 1]), torch.tensor([0.0, 0.5, 0.5, 0.0])
-    expected = sum(float(F.cross_entropy(logits[b, [1, 2]], labels[[1, 2]])) for b in range(2))
-    log_probabilities = F.log_softmax(logits, -1)
-    assert float(cross_entropy(log_probabilities, labels, weight)) == pytest.approx(expected, abs=1e-5)
-    assert float(cross_entropy(log_probabilities, labels, torch.zeros(4))) == 0.0
+def test_cosine_constraint_and_its_pull_on_features() -> None:
+    x, final = torch.randn(2, 4, DIM).double(), torch.randn(4, DIM).double()
+
+    def slow(x: torch.Tensor) -> torch.Tensor:
+        return 0.7 * (1 - F.cosine_similarity(x, final.expand_as(x), dim=-1)).mean(1).sum()
+
+    lengths = x.norm(dim=-1, keepdim=True)
+    loss, gradient = cosine_constraint(x / lengths, F.normalize(final, dim=-1), 0.7)
+    assert float(loss) == pytest.approx(float(slow(x)))
+    assert torch.allclose(through_directions(gradient, x / lengths, lengths), slope(slow, x))
+
+
+def test_weighted_cross_entropy() -> None:
+    logits, labels = torch.randn(2, 4, 3).double(), torch.tensor([0, 1, 2, 1])
+    weight = torch.tensor([0.0, 0.5, 0.25, 0.0]).double()
+
+    def slow(logits: torch.Tensor) -> torch.Tensor:
+        each = [F.cross_entropy(logits[b, i], labels[i]) * weight[i] for b in range(2) for i in range(4)]
+        return torch.stack(each).sum()
+
+    loss, gradient = cross_entropy(logits.log_softmax(-1), labels, weight)
+    assert float(loss) == pytest.approx(float(slow(logits)))
+    assert torch.allclose(gradient, slope(slow, logits))
+
+
+def test_a_loss_with_its_gradient_is_followed_back() -> None:
+    x = torch.randn(3, requires_grad=True)
+    (2 * with_gradient(x, (torch.tensor(5.0), torch.tensor([1.0, 2.0, 3.0])))).backward()
+    assert torch.equal(x.grad, torch.tensor([2.0, 4.0, 6.0]))
 
 
 def test_the_loss_is_the_sum_of_its_parts_as_torch_computes_them() -> None:

@@ -38,8 +38,10 @@ class StackedMLP(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         x = F.gelu(self.first(x))
-        x = torch.addcmul(self.norm_bias, F.layer_norm(x, x.shape[-1:]), self.norm_weight)
-        return self.last(x)
+        # The norm's scale and shift are put into the matrix that follows, which is smaller than the features are many.
+        weight = self.norm_weight.mT * self.last.weight
+        bias = torch.baddbmm(self.last.bias, self.norm_bias, self.last.weight)
+        return torch.baddbmm(bias, F.layer_norm(x, x.shape[-1:]), weight)
 
     def stacked_with(self, other: Self) -> Self:
         """These MLPs and then those of `other`, in one stack."""

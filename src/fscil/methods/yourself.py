@@ -17,11 +17,20 @@ from torch import Tensor
 from fscil.core.errors import InputError
 from fscil.core.options import Amount, BelowOne, Count, Positive, Share, Whole
 from fscil.data.session import Session, View
-from fscil.methods.base import Method, class_means, features
+from fscil.methods.base import FirstStep, Method, class_means, dampened_sgd, features
 from fscil.methods.episodes import ClassRows, some_classes
 from fscil.methods.gaussians import ClassGaussians
 from fscil.methods.rectifier import Rectifier
-from fscil.methods.relations import class_relation, cosine_constraint, cross_entropy, instance_relation
+from fscil.methods.relations import (
+    Judged,
+    added,
+    class_relation,
+    cosine_constraint,
+    cross_entropy,
+    instance_relation,
+    through_directions,
+    with_gradient,
+)
 from fscil.methods.whitening import within_class_whitening
 from fscil.training.graphed import GraphedUpdate
 
@@ -61,6 +70,7 @@ class YourSelf(Method):
     lr: Amount = 0.1
     momentum: BelowOne = 0.9
     dampening: BelowOne = 0.9
+    first_step: FirstStep = "released"  # of a session; "dampened": no heavier than the others
     batch_classes: Count = 32
     batch_samples: Count = 8  # per class
     pool: Count = 600  # samples drawn per class and session, from which the batches are taken
@@ -177,12 +187,9 @@ class YourSelf(Method):
             self.gaussians_.load_state_dict(state["gaussians_"])
 
     def _train(self, batch: Callable[[], Batch], steps: int, generator: torch.Generator) -> None:
-        on_gpu = generator.device.type == "cuda"
-        # On a GPU the step is recorded and replayed, so the rate must be a tensor that it reads.
-        rate = torch.tensor(self.lr, device=generator.device) if on_gpu else self.lr
-        optimizer = torch.optim.SGD(
-            self.rectifier_.parameters(), lr=rate, momentum=self.momentum, dampening=self.dampening, fused=on_gpu
-        )
+        # In a tensor, because a recorded step reads the rate where it was when it was recorded.
+        rate = torch.tensor(self.lr, device=generator.device)
+        optimizer = dampened_sgd(self.rectifier_.parameters(), rate, self.momentum, self.dampening, self.first_step)
 
         def update() -> Tensor:
             optimizer.zero_grad(set_to_none=True)
@@ -191,41 +198,49 @@ class YourSelf(Method):
             optimizer.step()
             return loss.detach()
 
-        step = GraphedUpdate(update, generator) if on_gpu else update
+        step = GraphedUpdate(update, generator) if generator.device.type == "cuda" else update
         # The paper's schedule: a tenth of the rate after 60, 70, 80 and 90 % of the steps.
         drops = [round(steps * share) for share in (0.6, 0.7, 0.8, 0.9)]
         for done in range(steps):
             if done in drops:
-                factor = 0.1 ** drops.count(done)  # with few steps two drops may fall together
-                rate = rate.mul_(factor) if isinstance(rate, Tensor) else rate * factor
-                for group in optimizer.param_groups:
-                    group["lr"] = rate
+                rate *= 0.1 ** drops.count(done)  # with few steps two drops may fall together
             step()
 
     def _loss(self, stacked: Tensor, labels: Tensor) -> Tensor:
-        """Weighted sum of the losses; one whose weight is 0 is not computed."""
-        final, layers = stacked[0], stacked[1:]
-        rectified = self.rectifier_(final, layers)
-        direction = F.normalize(rectified, dim=-1)
-        predicted = F.log_softmax(self.scale * direction @ self.means_[0].T, dim=-1)
-        parts = []
-        if self.weight_cos:
-            parts.append(self.weight_cos * cosine_constraint(direction, F.normalize(final, dim=-1)))
+        rectified = self.rectifier_(stacked[0], stacked[1:])
+        return with_gradient(rectified, self._judged(rectified.detach(), stacked, labels))
+
+    def _judged(self, rectified: Tensor, stacked: Tensor, labels: Tensor) -> Judged:
+        """Weighted sum of the losses, and its gradient; a loss whose weight is 0 is not computed."""
+        lengths = torch.linalg.vector_norm(rectified, dim=-1, keepdim=True).clamp_(min=1e-12)
+        directions, given = rectified / lengths, F.normalize(stacked, dim=-1)
+        prototypes = self.scale * self.means_
+        predicted = F.log_softmax(directions @ prototypes[0].T, dim=-1)
+        by_logits, by_directions, by_features = [], [], []
         if self.weight_cr:
-            relations = self.means_[1:] if self.own_relations else self.means_[0]
-            wanted = F.log_softmax(self._logits(layers, relations), dim=-1)
-            parts.append(self.weight_cr * class_relation(predicted, wanted, self.reverse_relations))
-        if self.weight_intra or self.weight_inter:
-            parts.append(instance_relation(rectified, layers, labels, self.weight_intra, self.weight_inter))
+            relations = prototypes[1:].mT if self.own_relations else prototypes[0].T
+            wanted = F.log_softmax(given[1:] @ relations, dim=-1)
+            by_logits.append(class_relation(predicted, wanted, self.weight_cr, self.reverse_relations))
         novel_counts = self.weight_novel and self.session_ > 0
         if novel_counts or self.weight_all:
             weight = torch.full_like(labels, self.weight_all / len(labels), dtype=torch.float)
             if novel_counts:
                 novel = (labels >= self.base_classes_).float()
-                weight = weight + self.weight_novel * novel / novel.sum().clamp(min=1)
-            parts.append(cross_entropy(predicted, labels, weight))
+                weight += self.weight_novel * novel / novel.sum().clamp(min=1)
+            by_logits.append(cross_entropy(predicted, labels, weight))
+        if by_logits:
+            loss, gradient = added(by_logits)
+            by_directions.append((loss, gradient @ prototypes[0]))
+        if self.weight_cos:
+            by_directions.append(cosine_constraint(directions, given[0], self.weight_cos))
+        if by_directions:
+            loss, gradient = added(by_directions)
+            by_features.append((loss, through_directions(gradient, directions, lengths)))
+        if self.weight_intra or self.weight_inter:
+            pairs = instance_relation(rectified, stacked[1:], labels, self.weight_intra, self.weight_inter)
+            by_features.append(pairs)
         # With every weight 0 nothing is learned, but the update still needs a loss to follow.
-        return torch.stack(parts).sum() if parts else 0 * rectified.sum()
+        return added(by_features) if by_features else (rectified.new_zeros(()), torch.zeros_like(rectified))
 
     def _logits(self, x: Tensor, prototypes: Tensor) -> Tensor:
         return self.scale * F.normalize(x, dim=-1) @ prototypes.transpose(-1, -2)
