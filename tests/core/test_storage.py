@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import stat
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -118,3 +121,68 @@ def test_bad_json_is_named(tmp_path: Path) -> None:
         read_json(tmp_path / "a.json")
     with pytest.raises(InputError, match="does not exist"):
         read_json(tmp_path / "b.json")
+
+
+CLAIM = """
+import sys, time
+from pathlib import Path
+from fscil.core.errors import InputError
+from fscil.core.storage import claim_folder, write_json
+print("ready", flush=True)
+sys.stdin.readline()
+try:
+    claim_folder(Path(sys.argv[1]), force=sys.argv[2] == "force", resume=sys.argv[2] == "resume")
+except InputError as error:
+    print("refused", error, flush=True)
+else:
+    write_json(Path(sys.argv[1]) / "mine.json", 1)
+    print("accepted", flush=True)
+sys.stdin.readline()
+"""
+
+
+def claimant(folder: Path, how: str) -> subprocess.Popen[str]:
+    """A process that claims a folder when it is told to, and lives on until it is told again."""
+    command = [sys.executable, "-c", CLAIM, str(folder), how]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def go_on(processes: list[subprocess.Popen[str]]) -> None:
+    for process in processes:
+        assert process.stdin is not None
+        process.stdin.write("\n")
+        process.stdin.flush()
+
+
+@pytest.mark.parametrize("how", ["new", "resume", "force"])
+def test_of_two_processes_that_want_a_folder_at_once_one_gets_it(tmp_path: Path, how: str) -> None:
+    for number in range(8):
+        two = [claimant(tmp_path / str(number), how) for _ in range(2)]
+        go_on(two)
+        said = sorted(process.stdout.readline() for process in two if process.stdout)
+        go_on(two)
+        assert [process.wait(timeout=120) for process in two] == [0, 0]
+        assert said[0] == "accepted\n"
+        assert re.fullmatch(
+            r"refused (Another process is writing to|.* already exists and is not empty).*\.\n", said[1]
+        )
+
+
+def test_a_claim_ends_with_its_process_however_that_ends(tmp_path: Path) -> None:
+    first, second, third = (claimant(tmp_path, "resume") for _ in range(3))
+    assert first.stdout
+    assert second.stdout
+    assert third.stdout
+    go_on([first])
+    assert first.stdout.readline() == "accepted\n"
+    go_on([second])
+    assert "Another process is writing to" in second.stdout.readline()
+    first.kill()
+    first.wait(timeout=120)
+    go_on([third])
+    assert third.stdout.readline() == "accepted\n"
+    go_on([second, third])
+    assert [process.wait(timeout=120) for process in (second, third)] == [0, 0]

@@ -5,9 +5,10 @@ import errno
 import json
 import os
 import secrets
+import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from fscil.core.errors import InputError
 
@@ -64,22 +65,63 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"it holds {name}, which is no number")
 
 
+_LOCK = ".lock"
+_held: dict[Path, IO[bytes]] = {}  # locks of this process, by their files, open for as long as it lives
+
+
+def hold(path: Path) -> bool:
+    """Lock a file for as long as this process lives; False where another has it. It may be held already.
+
+    The system gives the lock back when the process ends, however it ends: there is nothing to clean up after a kill.
+    """
+    path = Path(path).resolve()
+    if path in _held:
+        return True
+    file = open(path, "ab")  # noqa: SIM115 - closing it would give the lock back
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK):
+            file.close()
+            return False
+        # A file system without locks, as on some clusters: better to run there than not to.
+    _held[path] = file
+    return True
+
+
 def claim_folder(path: Path, *, force: bool, resume: bool = False) -> None:
-    """Make an output folder; one that already holds something is refused without `force` or `resume`."""
+    """Make an output folder and hold it until the process ends.
+
+    One that already holds something is refused without `force` or `resume`, one that another process writes to always.
+    """
     path = Path(path)
     try:
         if path.exists() and not path.is_dir():
             raise InputError(f"{path} is a file, not a folder; choose another --out.")
-        if path.is_dir() and any(path.iterdir()) and not (force or resume):
-            raise InputError(
-                f"{path} already exists and is not empty; "
-                f"add --resume to continue it, --force to overwrite, or choose another --out."
-            )
+        _refuse_filled(path, allowed=force or resume)
         path.mkdir(parents=True, exist_ok=True)
         if not os.access(path, os.W_OK):
             raise InputError(f"{path} is not writable; choose another --out or change its permissions.")
+        if not hold(path / _LOCK):
+            raise InputError(f"Another process is writing to {path}; wait until it is done, or choose another --out.")
+        _refuse_filled(path, allowed=force or resume)  # by another that was done while this one waited
     except OSError as error:
         raise _readable(error, path) from error
+
+
+def _refuse_filled(path: Path, *, allowed: bool) -> None:
+    if path.is_dir() and any(entry.name != _LOCK for entry in path.iterdir()) and not allowed:
+        raise InputError(
+            f"{path} already exists and is not empty; "
+            f"add --resume to continue it, --force to overwrite, or choose another --out."
+        )
 
 
 def _readable(error: OSError, path: Path) -> InputError:
