@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -101,6 +102,20 @@ class Learner:
         )
         return [records.ClassInfo(*row) for row in rows]
 
+    def overview(self, shown: int) -> list[tuple[records.ClassInfo, list[str]]]:
+        """The classes, each with the ids of its first images, all as of one moment."""
+        ids: dict[str, list[str]] = {}
+        with self._store.reading():
+            classes = self.classes()
+            for name, image_id in self._store.all(
+                "SELECT c.name, i.sha256 FROM (SELECT *, row_number() OVER (PARTITION BY class_id ORDER BY id) AS place "
+                "FROM images WHERE removed_by IS NULL) i JOIN classes c ON c.id = i.class_id "
+                "WHERE place <= ? AND c.removed_by IS NULL ORDER BY i.id",
+                shown,
+            ):
+                ids.setdefault(name, []).append(image_id)
+        return [(info, ids.get(info.name, [])) for info in classes]
+
     def images(self, name: str) -> list[records.ImageInfo]:
         name = self._stored(name)
         rows = self._store.all(
@@ -133,7 +148,16 @@ class Learner:
 
     # Changes
 
-    def learn(self, name: str, images: Iterable[Source]) -> records.Learned:
+    def read(self, images: Iterable[Source], *, keep: bool) -> list[Picture | records.Skipped]:
+        """Decode now what `learn` (with `keep`), `predict` and `explain` take later in place of images, one at a time: no
+        more than one large picture is in memory.
+        """
+        size = self._reference.image_size
+        return [
+            pictures.read_all([each], size, keep=keep, first=at)[0] for at, each in enumerate(pictures.listed(images))
+        ]
+
+    def learn(self, name: str, images: Iterable[Source | Picture | records.Skipped]) -> records.Learned:
         """Add images to a class, which is new or known. Unreadable images and duplicates are skipped and named."""
         name = self._stored(name)
         if self._store.readonly:
@@ -174,7 +198,7 @@ class Learner:
 
     # Answers
 
-    def predict(self, images: Iterable[Source], top: int = 5) -> list[records.Prediction]:
+    def predict(self, images: Iterable[Source | Picture | records.Skipped], top: int = 5) -> list[records.Prediction]:
         """One answer per image, in order. An unreadable image gives an answer with `error` set."""
         if top < 1:
             raise InputError(f"top is {top}; ask for at least one answer.")
@@ -193,7 +217,7 @@ class Learner:
                     out.append(records.Prediction(item.file, guesses[0].label, guesses[0].confidence, guesses, ""))
         return out
 
-    def explain(self, image: Source, count: int = 4) -> list[records.Neighbour]:
+    def explain(self, image: Source | Picture | records.Skipped, count: int = 4) -> list[records.Neighbour]:
         """The project's images that are most like this one."""
         (item,) = pictures.read_all([image], self._reference.image_size, keep=False)
         if isinstance(item, records.Skipped):
@@ -272,7 +296,7 @@ class Learner:
         known = [row[0] for row in self._store.all("SELECT name FROM classes WHERE removed_by IS NULL")]
         return name if name in known else class_name(name)
 
-    def _read(self, given: list[Source], *, keep: bool) -> Iterator[list[Picture | records.Skipped]]:
+    def _read(self, given: list[Any], *, keep: bool) -> Iterator[list[Picture | records.Skipped]]:
         """In slices, so that a long list of photographs is never in memory as a whole."""
         for start in range(0, len(given), SLICE):
             part = given[start : start + SLICE]

@@ -38,16 +38,18 @@ class Picture:
         return content
 
 
-def read_all(sources: Iterable[Source], size: int, *, keep: bool, first: int = 0) -> list[Picture | Skipped]:
-    """Decode in a few threads (decoders release the interpreter lock), in the order given.
+def read_all(sources: Iterable[Any], size: int, *, keep: bool, first: int = 0) -> list[Picture | Skipped]:
+    """Decode in a few threads (decoders release the interpreter lock), in the order given. What was read already stays.
 
     `keep`: with content and hash, for learning; without, arrays need not be packed into a file first. `first`: number
     of the first one, for naming those that have no name.
     """
     given = listed(sources)
 
-    def one(numbered: tuple[int, Source]) -> Picture | Skipped:
+    def one(numbered: tuple[int, Source | Picture | Skipped]) -> Picture | Skipped:
         number, source = numbered
+        if isinstance(source, Picture | Skipped):
+            return source
         name = name_of(source, number)
         try:
             return read(source, name, size) if keep else Picture(name, "", b"", "", _pixels(source, size))
@@ -84,7 +86,7 @@ def open_checked(content: bytes) -> Image.Image:
     return open_image(content, MAX_PIXELS)
 
 
-def listed(sources: Any) -> list[Source]:
+def listed(sources: Any) -> list[Any]:
     """The pictures; where one was given in place of a list, say so instead of reading it letter by letter."""
     if isinstance(sources, str | bytes | bytearray | memoryview | os.PathLike | Image.Image):
         raise InputError("Give a list of pictures, also for one: [picture].")
@@ -92,7 +94,8 @@ def listed(sources: Any) -> list[Source]:
         raise InputError("Give a list of pictures, also for one: [picture].")
     given = list(sources)
     for source in given:
-        if not isinstance(source, str | os.PathLike | bytes | bytearray | memoryview | Image.Image | np.ndarray):
+        kinds = str | os.PathLike | bytes | bytearray | memoryview | Image.Image | np.ndarray | Picture | Skipped
+        if not isinstance(source, kinds):
             raise InputError(
                 f"A picture is a path, bytes, a PIL image or a uint8 array (h, w, 3); got {type(source).__name__}."
             )
