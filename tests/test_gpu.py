@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from statistics import fmean
@@ -114,5 +115,8 @@ def test_yourself_recorded_and_step_by_step(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_the_whole_run(tmp_path: Path) -> None:
-    report = Run.open(digits("draws=1"), tmp_path / "run").all()
-    assert report.stat().st_size > 10_000
+    for path in Run.open(digits("draws=1"), tmp_path / "run").all():
+        result = json.loads(path.read_text())
+        assert result["hardware"]["device"] != "cpu"
+        assert result["metrics"]["gacc_grid"] > 50
+    assert (tmp_path / "run" / "analysis.json").exists()
