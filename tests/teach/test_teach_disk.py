@@ -84,7 +84,8 @@ def test_an_older_database_and_then_the_newer_one(
     project: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = contents(project / "images")
-    shutil.copy(project / "project.sqlite", tmp_path / "newer")
+    for name in ("project.sqlite", "project.json"):
+        shutil.copy(project / name, tmp_path / name)
     with Learner.open(project) as learner:
         learner.undo()
     Learner.open(project).close()
@@ -93,7 +94,10 @@ def test_an_older_database_and_then_the_newer_one(
     name = next(iter(contents(project / "trash")))
     (project / "trash" / name).rename(project / "trash" / f"{name}.1")
     (project / "trash" / name).write_bytes(b"damaged")
-    shutil.copy(tmp_path / "newer", project / "project.sqlite")
+    shutil.copy(tmp_path / "project.sqlite", project)
+    with pytest.raises(InputError, match=r"has 2 classes and 8 images .* were 1 class and 5 images"):
+        look(project)
+    shutil.copy(tmp_path / "project.json", project)
     assert look(project) == ALL  # who only reads finds them in the trash
     assert len(contents(project / "images")) == 5
     with caplog.at_level(logging.WARNING):
@@ -185,7 +189,7 @@ def test_a_group_may_write_the_folder_but_not_the_database(project: Path) -> Non
     project.chmod(0o777)
     assert as_nobody(lambda: look(project)) == repr(ALL)
     assert "no right to write" in as_nobody(lambda: Learner.open(project))
-    assert sorted(os.listdir(project)) == ["images", "project.sqlite"]
+    assert sorted(os.listdir(project)) == ["images", "project.json", "project.sqlite"]
 
 
 @needs_root

@@ -16,12 +16,13 @@ from fscil.teach.encoders import loading
 from fscil.teach.learning.encoder import Encoder, Reference
 from fscil.teach.learning.knowledge import principal_axes
 from fscil.teach.learning.snapshot import Snapshot, load_snapshot
-from fscil.teach.project import changes, pictures, records
+from fscil.teach.project import changes, files, pictures, records
 from fscil.teach.project.limits import MAX_IMAGES_AT_ONCE, class_name
+from fscil.teach.project.making import assembled
 from fscil.teach.project.pictures import Picture, Source
-from fscil.teach.project.store import Store, claim
-from fscil.teach.project.transaction import image_path, no_such_class
-from fscil.teach.project.trash import in_trash
+from fscil.teach.project.store import Store
+from fscil.teach.project.transaction import no_such_class
+from fscil.teach.project.trash import stored_image
 
 RIVALS = 3
 SLICE = 256  # images that are decoded together
@@ -46,10 +47,28 @@ class Learner:
     def create(cls, path: str | Path, encoder: str = "glyphs", keep_images: bool = True) -> Learner:
         """A new project in an empty or absent folder."""
         path = Path(path).expanduser()
-        claim(path)
-        loaded = loading.find(encoder, path / "state")
+        with assembled(path) as work:
+            learner = cls._make(work, encoder, keep_images)
+            learner.close()
+        return cls(path, Store(path, readonly=False), learner._encoder)
+
+    @classmethod
+    def create_from(
+        cls, path: str | Path, folder: str | Path, encoder: str = "glyphs", keep_images: bool = True
+    ) -> list[records.Learned]:
+        """A new project that knows the classes of a folder of class folders; interrupted, there is no project."""
+        folders = files.class_folders(Path(folder).expanduser())
+        with assembled(Path(path).expanduser()) as work, cls._make(work, encoder, keep_images) as learner:
+            learned = [learner.learn(each.name, files.images_in(each, deep=True)) for each in folders]
+            if not any(result.added for result in learned):
+                raise InputError(f"Nothing was learned: {folder} has no usable image.")
+        return learned
+
+    @classmethod
+    def _make(cls, folder: Path, encoder: str, keep_images: bool) -> Learner:
+        loaded = loading.find(encoder, folder / "state")
         meta = {"encoder": loaded.reference.to_json(), "keep_images": str(int(keep_images)), "note": loaded.note}
-        return cls(path, Store.create(path, meta), loaded)
+        return cls(folder, Store.create(folder, meta), loaded)
 
     @classmethod
     def open(cls, path: str | Path, readonly: bool = False) -> Learner:
@@ -134,13 +153,7 @@ class Learner:
             raise InputError(f"There is no image {image_id[:64]!r} in the project.")
         if not self.keeps_images:
             return None
-        path = image_path(self.path, *rows[0])
-        try:
-            if not path.exists():  # who only reads moves nothing back
-                path = in_trash(self.path / "trash", path.name) or path
-            return path.read_bytes(), rows[0][1]
-        except OSError as error:
-            raise InputError(f"The image file {path} cannot be read ({error.strerror}); restore it.") from None
+        return stored_image(self.path, *rows[0]), rows[0][1]
 
     def history(self) -> list[records.Change]:
         rows = self._store.all("SELECT number, at, what, undone FROM changes ORDER BY number")

@@ -1,5 +1,6 @@
 """A project made from an exported model: it answers as the exported one did and can go on learning."""
 
+import contextlib
 import hashlib
 import json
 import re
@@ -12,8 +13,9 @@ from fscil.teach.encoders.exported_model import read_model, unpack
 from fscil.teach.learning.encoder import Reference
 from fscil.teach.project.files import write_bytes
 from fscil.teach.project.limits import class_name
+from fscil.teach.project.making import assembled
 from fscil.teach.project.pictures import Picture
-from fscil.teach.project.store import Store, claim
+from fscil.teach.project.store import Store
 
 _ID = re.compile("[0-9a-f]{64}")
 
@@ -37,15 +39,15 @@ def make_project(model: Path, folder: Path) -> Store:
         raise InputError(
             f"{model} was not written by `fscil export` (bad {error}); export the project again."
         ) from None
-    claim(folder)
-    write_bytes(folder / "state" / "encoder.onnx", content)
-    store = Store.create(folder, {"encoder": reference.to_json(), "keep_images": "0"})
-    with store.change("import") as change:
-        change.describe(f"imported {len(names)} classes from {model.name}")
-        ids = [change.add_class(name) for name in names]
-        for (label, sha256), vector in zip(images, vectors, strict=True):
-            picture = Picture("imported", sha256, b"", "image/png", np.empty(0))
-            change.add_image(ids[label], picture, vector.astype("<f4").tobytes(), keep=False)
-        if chosen is not None:
-            change.set_meta("threshold", repr(chosen))
-    return store
+    with assembled(folder) as work:
+        write_bytes(work / "state" / "encoder.onnx", content)
+        store = Store.create(work, {"encoder": reference.to_json(), "keep_images": "0"})
+        with contextlib.closing(store), store.change("import") as change:
+            change.describe(f"imported {len(names)} classes from {model.name}")
+            ids = [change.add_class(name) for name in names]
+            for (label, sha256), vector in zip(images, vectors, strict=True):
+                picture = Picture("imported", sha256, b"", "image/png", np.empty(0))
+                change.add_image(ids[label], picture, vector.astype("<f4").tobytes(), keep=False)
+            if chosen is not None:
+                change.set_meta("threshold", repr(chosen))
+    return Store(folder, readonly=False)

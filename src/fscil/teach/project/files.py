@@ -1,16 +1,18 @@
 """Files: images named on the command line or found in folders, and writing one whole."""
 
+import contextlib
 import errno
 import glob
 import os
 import shutil
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from fscil.core.errors import InputError
 from fscil.core.storage import write_atomic
 from fscil.data.images import SUFFIXES
+from fscil.teach.project.leftovers import held
 
 
 def expand(arguments: Iterable[str]) -> list[Path]:
@@ -54,9 +56,22 @@ def images_in(folder: Path, *, deep: bool = False) -> list[Path]:
 
 
 def write_bytes(path: Path, content: bytes) -> None:
+    write_whole(path, lambda target: target.write_bytes(content))
+
+
+def write_whole(path: Path, write: Callable[[Path], object]) -> None:
+    """The file or nothing. Held while it is written, so that what a killed process leaves can be told from it."""
+
+    def locked(target: Path) -> None:
+        stack.enter_context(held(target))
+        write(target)
+
     try:
-        write_atomic(path, lambda target: target.write_bytes(content))
+        with contextlib.ExitStack() as stack:
+            write_atomic(path, locked)
     except InputError as error:
+        if error.__cause__ is None:  # not of the disk but of what was to be written
+            raise
         raise InputError(f"{path} was not written: {cause(error.__cause__, path.parent)}.") from None
 
 

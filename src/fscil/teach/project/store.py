@@ -18,11 +18,14 @@ from typing import Any
 
 from fscil.core.errors import InputError
 from fscil.teach.project.files import cause
-from fscil.teach.project.transaction import Transaction, flush_folder, image_path
+from fscil.teach.project.inspection import FILE, damaged, inspect, read_contents
+from fscil.teach.project.leftovers import clear
+from fscil.teach.project.making import WORK, refuse_links
+from fscil.teach.project.note import NOTE, Note, drop_pending
+from fscil.teach.project.tally import VERSION, Tally, schema, total
+from fscil.teach.project.transaction import Transaction, image_path
 from fscil.teach.project.trash import tidy
 
-FILE = "project.sqlite"
-VERSION = 1  # of the tables in schema.sql
 WAIT_SECONDS = 20.0  # for another writer
 UNDO_DEPTH = 20  # changes that can be undone; what they removed is kept until then
 
@@ -41,50 +44,49 @@ class Store:
                 raise InputError(f"You have no right to read {place}; ask its owner for it.")
         if not database.is_file():
             raise InputError(f"{path} is not a project; make one with `fscil teach init {path}`.")
-        _refuse_links(path)
+        refuse_links(path)
         try:
-            self._reader, self._frozen = _connect_to_read(database)
-            version = int(self.meta("schema") or 0)
-        except (sqlite3.DatabaseError, ValueError) as error:
-            # SQLite was hindered, and the database may be sound; ERROR: it lacks a table.
-            if isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+            self._reader, self._frozen = _open_checked(path)
+        except sqlite3.DatabaseError as error:
+            # SQLite was hindered, and the database may be sound; ERROR: it lacks a table. No code: text that is none.
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+            if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
                 log = f"reading its {FILE}-wal takes writing, and " if _stamp(database)[0] > 0 else ""
                 raise InputError(f"The project {path} cannot be opened: {log}{cause(error, path)}.") from None
-            raise InputError(f"{database} is not a readable project ({error}); restore it from a copy.") from None
-        if version != VERSION:
-            self._reader.close()
-            raise InputError(
-                f"{path} was made by another version of fscil (project format {version}, this one reads "
-                f"{VERSION}); install that version."
-            )
+            raise damaged(path, str(error)) from None
         self._writer: sqlite3.Connection | None = None
         if not readonly:
             try:
                 if not (os.access(database, os.W_OK) and os.access(path, os.W_OK)):
                     raise PermissionError(errno.EACCES, "")
-                self._writer = _connect(database, "rw")
+                self._writer = connect(database, "rw")
                 self._writer.execute("PRAGMA journal_mode = WAL")
+                self._tally = Tally(self._writer)
+                self._upgrade(self._writer)
             except (sqlite3.OperationalError, OSError) as error:
-                self._reader.close()
+                self.close()
                 raise InputError(f"The project {path} cannot be written: {cause(error, path)}.") from None
             self._sweep(self._writer)
 
-    @classmethod
-    def create(cls, path: Path, meta: dict[str, str]) -> Store:
-        """Make the database under another name and rename it when it is complete."""
-        temporary = path / f".project-{os.getpid()}.sqlite"
-        rows = {**meta, "schema": str(VERSION), "generation": "0"}
+    @staticmethod
+    def create(folder: Path, meta: dict[str, str]) -> Store:
+        """In a folder that nobody uses yet, see `assembled`."""
         try:
-            connection = _connect(temporary, "rwc")
+            connection = connect(folder / FILE, "rwc")
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(Path(__file__).with_name("schema.sql").read_text(encoding="utf-8"))
+            connection.executescript(schema())
+            tally = Tally(connection)
+            rows = {**meta, "schema": str(VERSION), "generation": "0"}
+            connection.execute("BEGIN")
             connection.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
+            note = Note(0, 0, 0, total(tally.change))
+            connection.execute("INSERT INTO meta VALUES ('digest', ?)", (note.digest,))
+            connection.execute("COMMIT")
             connection.close()  # folds the write-ahead log into the file
-        except sqlite3.OperationalError as error:
-            raise InputError(f"No project can be made in {path}: {cause(error, path)}.") from None
-        os.replace(temporary, path / FILE)
-        flush_folder(path)
-        return cls(path, readonly=False)
+            note.write(folder)
+        except (sqlite3.OperationalError, OSError) as error:
+            raise InputError(f"No project can be made in {folder}: {cause(error, folder)}.") from None
+        return Store(folder, readonly=False)
 
     def close(self) -> None:
         with self._writing, self._reading:
@@ -103,6 +105,10 @@ class Store:
             except sqlite3.ProgrammingError as error:
                 if "closed" in str(error):
                     raise InputError(f"The project {self.path} was closed; open it again.") from None
+                raise
+            except sqlite3.DatabaseError as error:
+                if _is_damage(error):
+                    raise damaged(self.path, str(error)) from None
                 raise
 
     def meta(self, key: str) -> str | None:
@@ -135,20 +141,44 @@ class Store:
             raise InputError(f"The project {self.path} is open for reading only; open it for writing.")
         with self._writing:
             self._begin(self._writer)
-            transaction = Transaction(self.path, self._writer)
+            pending = None
             try:
+                self._tally.change = 0
+                transaction = Transaction(self.path, self._writer)
                 yield transaction
                 if transaction.cancelled:
                     self._writer.execute("ROLLBACK")
                     return
                 transaction.set_meta("generation", str(transaction.generation))
+                note = transaction.carry_on(self._tally)
+                pending = note.prepare(self.path)
                 self._writer.execute("COMMIT")
             except BaseException as error:
                 with contextlib.suppress(sqlite3.Error):
                     self._writer.execute("ROLLBACK")
+                if pending is not None:
+                    pending.unlink(missing_ok=True)
+                if _is_damage(error):
+                    raise damaged(self.path, str(error)) from None
                 if isinstance(error, sqlite3.OperationalError | OSError):
                     raise InputError(f"{self.path} was not changed: {cause(error, self.path)}.") from None
                 raise
+            self._publish(self._writer, note, pending)
+
+    def _publish(self, writer: sqlite3.Connection, note: Note, pending: Path) -> None:
+        """The note of a change that is committed, unless another process has made a later one. Should this fail, the
+        database is newer than its note, which is lawful.
+        """
+        with contextlib.suppress(sqlite3.Error, OSError):
+            writer.execute("BEGIN IMMEDIATE")
+            try:
+                (generation,) = writer.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()
+                if generation == str(note.generation):
+                    os.replace(pending, self.path / NOTE)
+                else:
+                    pending.unlink()
+            finally:
+                writer.execute("ROLLBACK")
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[None]:
@@ -172,40 +202,62 @@ class Store:
         except sqlite3.ProgrammingError:
             raise InputError(f"The project {self.path} was closed; open it again.") from None
 
+    def _upgrade(self, writer: sqlite3.Connection) -> None:
+        """A project of version 1 gets a digest. The note goes first: with the digest alone it would look lost."""
+        if self.meta("schema") == str(VERSION):
+            return
+        writer.execute("BEGIN IMMEDIATE")
+        try:
+            note = read_contents(writer, self.path).now
+            note.write(self.path)
+            for key, value in (("digest", note.digest), ("schema", str(VERSION))):
+                Transaction(self.path, writer).set_meta(key, value)
+            writer.execute("COMMIT")
+        except BaseException:
+            writer.execute("ROLLBACK")
+            raise
+
     def _sweep(self, writer: sqlite3.Connection) -> None:
+        """What processes that died have left."""
+        clear(self.path, WORK)
         with contextlib.suppress(sqlite3.OperationalError, OSError):  # someone is writing, or no room: another time
             writer.execute("BEGIN IMMEDIATE")  # no writer may be between its files and its commit
             try:
+                drop_pending(self.path)
+                now = Transaction(self.path, writer).noted()
+                if Note.read(self.path) != now:
+                    now.write(self.path)
                 rows = writer.execute("SELECT sha256, media FROM images")
                 tidy(self.path, {image_path(self.path, *row).name for row in rows})
             finally:
                 writer.execute("ROLLBACK")
 
 
-def claim(path: Path) -> None:
-    """Make the folder of a new project."""
+def _is_damage(error: BaseException) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def _open_checked(path: Path) -> tuple[sqlite3.Connection, tuple[int, int] | None]:
+    """Refuses a database that cannot be trusted, and leaves it and its log as they are."""
+    database, note = path / FILE, Note.read(path)  # the note first: the database may only be newer
+    if database.stat().st_size < 512:  # SQLite would throw its log away
+        raise damaged(path, "the file is cut off")
+    probe = None
+    if _stamp(database)[0] > 0 and _writable(database):
+        # A connection that may write folds the log into the database when it closes, or drops it if it is damaged.
+        probe = connect(database, "ro")
+        connection, frozen = probe, None
+    else:
+        connection, frozen = _connect_to_read(database)
     try:
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{path} is a file; choose a folder for the project.")
-        # What an interrupted `create` left behind does not count.
-        if path.is_dir() and any(not e.name.startswith(".project-") and e.name != "state" for e in path.iterdir()):
-            known = (path / FILE).exists()
-            raise InputError(
-                f"{path} is a project already; open it, or choose another folder."
-                if known
-                else f"{path} is not empty; choose an empty or new folder for the project."
-            )
-        path.mkdir(parents=True, exist_ok=True)
-        _refuse_links(path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be made a project: {error.strerror}; choose another folder.") from None
-
-
-def _refuse_links(path: Path) -> None:
-    """A project writes and moves files in its own folder only, never where a link leads."""
-    for name in ("images", "trash", "state", FILE, f"{FILE}-wal", f"{FILE}-shm"):
-        if (path / name).is_symlink():
-            raise InputError(f"{path / name} is a symbolic link; put what it leads to in its place, or remove it.")
+        inspect(connection, path, note)
+        return (connection, frozen) if probe is None else _connect_to_read(database)
+    except BaseException:
+        connection.close()
+        raise
+    finally:
+        if probe is not None:
+            probe.close()
 
 
 def _stamp(database: Path) -> tuple[int, int]:
@@ -216,29 +268,35 @@ def _stamp(database: Path) -> tuple[int, int]:
     return size, database.stat().st_mtime_ns
 
 
+def _writable(database: Path) -> bool:
+    return os.access(database, os.W_OK) and os.access(database.parent, os.W_OK)
+
+
 def _connect_to_read(database: Path) -> tuple[sqlite3.Connection, tuple[int, int] | None]:
     """A connection that leaves nothing behind, and the database's stamp if it is read without locks.
 
     Beside a log SQLite needs an index file. Who may write makes it and removes it at the end (with mode=ro it would
     stay); others use that of a process at work. Without a log the database is whole by itself.
     """
-    stamp, writable = _stamp(database), os.access(database, os.W_OK) and os.access(database.parent, os.W_OK)
+    stamp, writable = _stamp(database), _writable(database)
     if writable or stamp[0] >= 0:
         try:
-            connection = _connect(database, "rw" if writable else "ro")
+            connection = connect(database, "rw" if writable else "ro")
             connection.execute("PRAGMA query_only = ON")
             connection.execute("SELECT 1 FROM meta").fetchone()
             return connection, None
         except sqlite3.OperationalError as error:  # no room or no right for the index
             if stamp[0] > 0 or error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
                 raise
-    return _connect(database, "ro&immutable=1"), stamp
+    return connect(database, "ro&immutable=1"), stamp
 
 
-def _connect(database: Path, mode: str) -> sqlite3.Connection:
+def connect(database: Path, mode: str) -> sqlite3.Connection:
     address = f"{database.absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(address, WAIT_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA cell_size_check = ON")
+    connection.execute("PRAGMA temp_store = MEMORY")
     return connection

@@ -9,7 +9,9 @@ from typing import Any
 from fscil.core.errors import InputError, did_you_mean
 from fscil.data.images import SUFFIX_OF, ImageError
 from fscil.teach.project.files import write_bytes
+from fscil.teach.project.note import Note
 from fscil.teach.project.pictures import Picture
+from fscil.teach.project.tally import Tally, total
 
 SHOWN_NAMES = 20  # of a long list
 
@@ -78,6 +80,20 @@ class Transaction:
     def describe(self, what: str, **detail: Any) -> None:
         """What the history shows, and what undoing will need."""
         self.run("UPDATE changes SET what = ?, detail = ? WHERE number = ?", what, json.dumps(detail), self.number)
+
+    def carry_on(self, tally: Tally) -> Note:
+        """The last step: the digest after this change."""
+        before = self.one("SELECT value FROM meta WHERE key = 'digest'")
+        self.set_meta("digest", total(int(before, 16) + tally.change))
+        return self.noted()
+
+    def noted(self) -> Note:
+        """What the database holds now."""
+        meta = dict(self.run("SELECT key, value FROM meta WHERE key IN ('generation', 'digest')"))
+        classes, images = (
+            self.one(f"SELECT count(*) FROM {table} WHERE removed_by IS NULL") for table in ("classes", "images")
+        )
+        return Note(int(meta["generation"]), classes, images, meta["digest"])
 
     def cancel(self) -> None:
         """Nothing is to be changed after all."""

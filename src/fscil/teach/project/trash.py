@@ -7,10 +7,16 @@ import os
 import re
 from pathlib import Path
 
+from fscil.core.errors import InputError
 from fscil.data.images import SUFFIX_OF
+from fscil.teach.project.transaction import image_path
 
 # What a project writes into images/, whole or under its temporary name; nothing else there is touched.
 _OWN = re.compile(rf"(?:[0-9a-f]{{64}}|\.[0-9a-f]{{64}}-[0-9a-f]{{8}})(?:{'|'.join(SUFFIX_OF.values())})")
+
+
+def is_own(name: str) -> bool:
+    return _OWN.fullmatch(name) is not None
 
 
 def tidy(project: Path, named: set[str]) -> None:
@@ -24,7 +30,7 @@ def tidy(project: Path, named: set[str]) -> None:
     if back:
         logging.getLogger(__name__).warning("%d images are back from %s; nothing is lost.", len(back), trash)
     for entry in entries:
-        if entry.name not in named and _OWN.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+        if entry.name not in named and is_own(entry.name) and entry.is_file(follow_symlinks=False):
             trash.mkdir(exist_ok=True)
             places = (trash / f"{entry.name}{f'.{n}' if n else ''}" for n in itertools.count())
             os.rename(entry.path, next(place for place in places if not os.path.lexists(place)))
@@ -32,5 +38,21 @@ def tidy(project: Path, named: set[str]) -> None:
 
 def in_trash(trash: Path, name: str) -> Path | None:
     """A file with the content that an image's name, its hash, stands for."""
-    places = itertools.chain([trash / name], trash.glob(f"{name}.*")) if _OWN.fullmatch(name) else ()
+    places = itertools.chain([trash / name], trash.glob(f"{name}.*")) if is_own(name) else ()
     return next((p for p in places if p.is_file() and hashlib.sha256(p.read_bytes()).hexdigest() == name[:64]), None)
+
+
+def stored_image(project: Path, sha256: str, media: str) -> bytes:
+    """The content that an image's name, its hash, stands for, wherever it is; who only reads moves nothing back."""
+    path = image_path(project, sha256, media)
+    try:
+        content = path.read_bytes()
+        if hashlib.sha256(content).hexdigest() == sha256:
+            return content
+        wrong = "is damaged"
+    except OSError as error:
+        wrong = f"cannot be read ({error.strerror})"
+    kept = in_trash(project / "trash", path.name)
+    if kept is None:
+        raise InputError(f"The image file {path} {wrong}; bring it back from a backup, or remove the image.")
+    return kept.read_bytes()

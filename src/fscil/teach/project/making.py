@@ -1,0 +1,74 @@
+"""New projects, whole or not at all: put together in a folder inside their own, then moved up, the database last."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from fscil.core.errors import InputError
+from fscil.teach.project.files import cause
+from fscil.teach.project.inspection import FILE
+from fscil.teach.project.leftovers import clear, held
+from fscil.teach.project.note import NOTE
+from fscil.teach.project.transaction import flush_folder
+from fscil.teach.project.trash import is_own
+
+WORK = r"\.project-[0-9a-f]{8}"  # names of folders that projects are put together in
+
+
+@contextlib.contextmanager
+def assembled(path: Path) -> Iterator[Path]:
+    """A folder to make the project in; what is in it when the block ends is moved to `path`."""
+    try:
+        if path.exists() and not path.is_dir():
+            raise InputError(f"{path} is a file; choose a folder for the project.")
+        path.mkdir(parents=True, exist_ok=True)
+        with held(path) as mine:
+            if mine is False:
+                raise InputError(f"Another process is making a project in {path}; wait for it, or choose another one.")
+            _refuse_used(path)
+            clear(path, WORK)
+            work = path / f".project-{secrets.token_hex(4)}"
+            work.mkdir()
+            try:
+                with held(work):
+                    yield work
+                    _move_up(work, path)
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+    except OSError as error:
+        raise InputError(f"No project can be made in {path}: {cause(error, path)}.") from None
+
+
+def _move_up(work: Path, path: Path) -> None:
+    files = [file.relative_to(work) for file in work.rglob("*") if file.is_file() and file != work / FILE]
+    for file in files:
+        (path / file).parent.mkdir(exist_ok=True)
+        os.replace(work / file, path / file)
+    for folder in {(path / file).parent for file in files} | {path}:
+        flush_folder(folder)
+    os.replace(work / FILE, path / FILE)  # from here on there is a project
+    flush_folder(path)
+
+
+def _refuse_used(path: Path) -> None:
+    refuse_links(path)
+    if (path / FILE).exists():
+        raise InputError(f"{path} is a project already; open it, or choose another folder.")
+    # What an interrupted making left behind does not count.
+    for entry in os.scandir(path):
+        if entry.name == "images" and entry.is_dir() and all(map(is_own, os.listdir(entry.path))):
+            continue
+        if not entry.name.startswith(".project-") and entry.name not in ("state", NOTE):
+            raise InputError(f"{path} is not empty; choose an empty or new folder for the project.")
+
+
+def refuse_links(path: Path) -> None:
+    """A project writes and moves files in its own folder only, never where a link leads."""
+    for name in ("images", "trash", "state", NOTE, FILE, f"{FILE}-wal", f"{FILE}-shm"):
+        if (path / name).is_symlink():
+            raise InputError(f"{path / name} is a symbolic link; put what it leads to in its place, or remove it.")
