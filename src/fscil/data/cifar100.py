@@ -162,9 +162,9 @@ def _rows(path: Path, dataset: Dataset) -> np.ndarray:
     rows = []
     for number, line in enumerate(lines, start=1):
         text = line.strip()
-        if text and not (text.isascii() and text.isdigit()):
+        if text and not (text.isascii() and text.isdigit() and len(text) < 10):
             raise InputError(
-                f"{path}, line {number}: '{text}' is not a row of the training images; give a whole number."
+                f"{path}, line {number}: '{text:.40}' is not a row of the training images; give a whole number."
             )
         if text:
             rows.append(int(text))

@@ -1,5 +1,7 @@
 """npz: a data set in one file of numpy arrays."""
 
+import struct
+import tokenize
 import zipfile
 import zlib
 from pathlib import Path
@@ -13,7 +15,10 @@ from fscil.data.dataset import Dataset, ImageSet, check
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels", "class_names")
 
 # What numpy and zipfile raise on bytes that are not what they should be.
-_DAMAGE = (ValueError, OSError, EOFError, zlib.error, zipfile.BadZipFile, MemoryError, RuntimeError, SyntaxError)
+_DAMAGE = (
+    *(ValueError, OSError, EOFError, zlib.error, zipfile.BadZipFile, MemoryError, RuntimeError, SyntaxError),
+    *(TypeError, KeyError, NotImplementedError, struct.error, tokenize.TokenError),
+)
 
 
 def load(config: DataConfig) -> Dataset:

@@ -1,13 +1,22 @@
 """Accuracy matrices from NumPy files: .npy with one array, .npz with one array or named ones."""
 
 import io
+import struct
+import tokenize
 import zipfile
+import zlib
 from typing import Any
 
 import numpy as np
 
 from fscil.core.errors import InputError
 from fscil.matrix_files.table import RawTable
+
+# What numpy and zipfile raise on bytes that are not what they should be.
+DAMAGE = (
+    *(ValueError, OSError, EOFError, zlib.error, zipfile.BadZipFile, MemoryError, RuntimeError, SyntaxError),
+    *(TypeError, KeyError, NotImplementedError, struct.error, tokenize.TokenError),
+)
 
 
 def npy_table(data: bytes) -> RawTable:
@@ -25,7 +34,7 @@ def npz_table(data: bytes) -> RawTable:
         raise InputError("The file holds a single array without a name; rename it to .npy.")
     try:
         arrays: dict[str, np.ndarray] = {name: archive[name] for name in archive.files}
-    except (ValueError, OSError, zipfile.BadZipFile):
+    except DAMAGE:
         raise InputError("The arrays in the file cannot be read; save plain arrays of numbers.") from None
     name = "matrix" if "matrix" in arrays else next(iter(arrays), "")
     if not name or ("matrix" not in arrays and len(arrays) > 1):
@@ -40,7 +49,7 @@ def _load(data: bytes) -> Any:
     if data.startswith((b"\x93NUMPY", b"PK")):  # anything else would be taken for a pickle
         try:
             return np.load(io.BytesIO(data), allow_pickle=False)  # a pickle could run any code
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        except DAMAGE as error:
             problem = "it holds Python objects" if "allow_pickle" in str(error) else "it is damaged"
     raise InputError(f"The file cannot be read: {problem}; save a plain array of numbers.")
 
@@ -77,4 +86,9 @@ def _filler(triangle: np.ndarray) -> float | None:
 def _counts(arrays: dict[str, np.ndarray], name: str) -> list[int] | None:
     if name not in arrays:
         return None
-    return [int(count) if float(count).is_integer() else count for count in np.atleast_1d(arrays[name]).tolist()]
+    counts = np.atleast_1d(arrays[name])
+    if counts.dtype.kind not in "fiu" or counts.ndim != 1:
+        raise InputError(
+            f'The array "{name}" holds {counts.dtype} of shape {counts.shape}; give one count per session.'
+        )
+    return [int(count) if float(count).is_integer() else count for count in counts.tolist()]

@@ -187,7 +187,7 @@ def _not_empty(text: str) -> str:
 
 def _row(i: int, row: object) -> list[float | None]:
     if not isinstance(row, list):
-        raise InputError(f"Row {i + 1} is {row!r}, not a list of accuracies; give one list per session.")
+        raise InputError(f"Row {i + 1} is {row!r:.40}, not a list of accuracies; give one list per session.")
     return [_cell(i, j, cell) for j, cell in enumerate(row)]
 
 
@@ -198,12 +198,14 @@ def _cell(i: int, j: int, cell: object) -> float | None:
         return math.inf if abs(cell) > 1e300 else float(cell)  # a JSON integer may be too long for a float
     value = number(cell) if isinstance(cell, str) else None
     if value is None:
-        raise InputError(f"Row {i + 1}, column {j + 1} is {cell!r}, not a number; give an accuracy in percent.")
+        raise InputError(f"Row {i + 1}, column {j + 1} is {cell!r:.40}, not a number; give an accuracy in percent.")
     return value
 
 
 def _counts(kind: str, counts: object) -> list[int]:
     numbers = list(counts) if isinstance(counts, Sequence) and not isinstance(counts, str) else None
     if numbers is None or not all(isinstance(n, Integral) and not isinstance(n, bool) and int(n) > 0 for n in numbers):
-        raise InputError(f"The {kind} counts are {counts!r}; give one positive whole number per session, base first.")
+        raise InputError(
+            f"The {kind} counts are {counts!r:.80}; give one positive whole number per session, base first."
+        )
     return [int(n) for n in numbers]

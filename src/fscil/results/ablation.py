@@ -136,7 +136,13 @@ def parse_ablation(document: Any, source: str = "the file") -> Ablation:
     if document.get("schema") != SCHEMA:
         raise InputError(f"{source} has schema {document.get('schema')!r}, this version reads schema {SCHEMA}.")
     try:
-        return build(Ablation, document)
+        found = build(Ablation, document)
+        scores = [row.scores for row in (*found.steps, *found.layers)]
+        scores += [point.scores for curve in found.curves for point in curve.points]
+        for values in scores:
+            if any(len(values.get(key, ())) != found.draws for key in SCORES):
+                raise InputError(f"a row has no {found.draws} values of each of {', '.join(SCORES)}")
+        return found
     except (TypeError, InputError) as error:
         raise InputError(f"{source} is not a complete ablation ({error}); run `fscil ablate` again.") from None
 

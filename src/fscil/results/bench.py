@@ -136,8 +136,10 @@ def parse_bench(document: Any, source: str = "the file") -> Bench:
     if document.get("schema") != SCHEMA:
         raise InputError(f"{source} has schema {document.get('schema')!r}, this version reads schema {SCHEMA}.")
     try:
-        return build(Bench, {key: value for key, value in document.items() if key not in ("scores", "comparisons")})
-    except (TypeError, InputError) as error:
+        found = build(Bench, {key: value for key, value in document.items() if key not in ("scores", "comparisons")})
+        _ = found.comparison, [found.class_means(row.method) for row in found.rows]  # every matrix, every network
+        return found
+    except (TypeError, ValueError, OverflowError, StopIteration, InputError) as error:
         raise InputError(f"{source} is not a complete bench ({error}); run `fscil bench` again.") from None
 
 

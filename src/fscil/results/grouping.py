@@ -101,7 +101,7 @@ def collect(folder: Path) -> list[MeasuredBenchmark]:
         document = read_json(path)
         if is_ablation(document):
             ablations.append((path.relative_to(folder), parse_ablation(document, str(path))))
-        elif is_result(document):
+        elif is_result(document) or path.name == "result.json":  # a damaged one is complained of
             results.append(parse_result(document, str(path)))
 
     def plan_of(measured: Result | Ablation) -> tuple[str, tuple[int, ...]]:

@@ -121,6 +121,7 @@ def load_classifier(path: Path | str, device: torch.device | str = "cpu") -> Che
     tensors, info = read_tensors(path)
     try:
         config, rows = info["config"], len(tensors["head.weight"])
+        info = {"data": "", "seconds": 0.0, "peak_memory_mb": 0.0, **info}
         outputs = info.setdefault("outputs", rows)  # more than the classes where turned ones count
         if not 0 < info.setdefault("classes", outputs) <= outputs <= rows:
             raise ValueError(f"it says {info['classes']} classes and {outputs} outputs, its head has {rows}")

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from fscil.core.config import Config, build, to_dict
 from fscil.core.errors import InputError
-from fscil.core.hardware import make_fabric, peak_memory_mb
+from fscil.core.hardware import make_fabric, peak_memory_mb, settle
 from fscil.core.progress import Update
 from fscil.data.augment import Augment
 from fscil.data.batches import Batches
@@ -57,6 +57,7 @@ def train_base(
 def _train(
     session: Session, config: Config, folder: Path, fingerprint: str, resume: bool, bar: Update | None, fabric: Fabric
 ) -> None:
+    settle(config)  # this may be a process of its own
     # Where bf16 leaves float32, training may use the matrix units; features must stay exact, so it is reset afterwards.
     precision = torch.get_float32_matmul_precision()
     if fabric.device.type == "cuda":
@@ -207,18 +208,21 @@ class Trainer:
         if not path.exists():
             return
         tensors, info = read_tensors(path)
-        if not same_training(info, self._info()):
-            return  # another training's leftovers: start afresh and overwrite them
-        self.plain.load_state_dict(under("model.", tensors))
-        state = self.optimizer.state_dict()
-        for name, value in under("optimizer.", tensors).items():
-            number, key = name.split(".", 1)
-            state["state"].setdefault(int(number), {})[key] = value
-        self.optimizer.load_state_dict(state)
-        if self.average:
-            self.average.load(under("average.", tensors))
-        self.losses.copy_(tensors["losses"])
-        self.done, self.seconds = info["step"], info["seconds"]
+        try:
+            if not same_training(info, self._info()):
+                return  # another training's leftovers: start afresh and overwrite them
+            self.plain.load_state_dict(under("model.", tensors))
+            state = self.optimizer.state_dict()
+            for name, value in under("optimizer.", tensors).items():
+                number, key = name.split(".", 1)
+                state["state"].setdefault(int(number), {})[key] = value
+            self.optimizer.load_state_dict(state)
+            if self.average:
+                self.average.load(under("average.", tensors))
+            self.losses.copy_(tensors["losses"])
+            self.done, self.seconds = info["step"], info["seconds"]
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:
+            raise InputError(f"{path} is not the state of a training ({error}); delete it and train again.") from None
 
     def _finish(self) -> None:
         if not self.fabric.is_global_zero:
@@ -250,6 +254,6 @@ def same_training(info: dict[str, Any], other: dict[str, Any]) -> bool:
         # Built anew, so that a key that came later and has its default does not make an older file another training.
         config = build(Config, document["config"])
         train = dataclasses.replace(config.train, checkpoint_seconds=0, compile="auto", graph="auto")
-        return document["data"], config.seed, config.backbone, train, config.precision
+        return document["data"], config.seed, config.backbone, train, config.precision, config.deterministic
 
     return identity(info) == identity(other)

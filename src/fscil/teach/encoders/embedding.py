@@ -115,7 +115,16 @@ def load(path: Path) -> Embedding:
     tensors, info = read_tensors(path)
     if info.get("kind") != "embedding":
         raise InputError(f"{path} does not hold an embedding; it is part of a project made by `fscil teach init`.")
-    embedding = Embedding(info["layers"], info["dim"], whitened=info["whitened"])
-    embedding.load_state_dict(tensors)
-    embedding.prior = info["prior"]
+    try:
+        embedding = Embedding(info["layers"], info["dim"], whitened=info["whitened"])
+        embedding.load_state_dict(tensors)
+        embedding.prior = {key: float(info["prior"][key]) for key in embedding.prior}
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"{path} is not a whole embedding ({str(error).splitlines()[0]}); take a copy of it."
+        ) from None
+    if not all(
+        bool(torch.as_tensor(value).isfinite().all()) for value in (*tensors.values(), *embedding.prior.values())
+    ):
+        raise InputError(f"{path} has values that are not finite numbers; take a whole copy of it.")
     return embedding

@@ -1,8 +1,12 @@
-"""An exported model as the encoder of a project: what `import_onnx` makes."""
+"""An exported model as the encoder of a project: what `import_onnx` makes.
+
+The file may be a stranger's: it cannot make onnxruntime read other files, and numbers in it that are none are refused.
+"""
 
 import base64
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +28,6 @@ def runtime() -> Any:
 
 
 def open_session(content: bytes) -> Any:
-    """From bytes, so that the model cannot name files beside it."""
     options = runtime().SessionOptions()
     options.log_severity_level = 3
     return runtime().InferenceSession(content, options, providers=["CPUExecutionProvider"])
@@ -38,13 +41,57 @@ def read_model(path: Path) -> tuple[bytes, Any, dict[str, str]]:
         raise InputError(f"The model {path} cannot be read ({error.strerror}); check the path.") from None
     runtime()
     try:
+        if _names_files(_parsed(content)):
+            raise InputError(f"{path} refers to other files, which are not read; give a model that is one file.")
         session = open_session(content)
         metadata = dict(session.get_modelmeta().custom_metadata_map)
-    except Exception as error:  # onnxruntime raises kinds of its own on damaged files
-        raise InputError(f"{path} is not a readable ONNX model ({str(error).splitlines()[0][:100]}).") from None
+    except InputError:
+        raise
+    except Exception as error:  # onnx and onnxruntime raise kinds of their own on damaged files
+        reason = (str(error) or type(error).__name__).splitlines()[0][:100]
+        raise InputError(f"{path} is not a readable ONNX model ({reason}); export the project again.") from None
     if metadata.get("fscil_format") != FORMAT:
         raise InputError(f"{path} was not written by `fscil export` (or by another version); export the project again.")
+    try:
+        _space(metadata)
+        if metadata["set_threshold"] and not -1 <= float(metadata["set_threshold"]) <= 1:
+            raise ValueError("threshold")
+    except (KeyError, ValueError, TypeError, RecursionError) as error:
+        raise InputError(
+            f"{path} was not written by `fscil export` (bad {str(error)[:100]}); export the project again."
+        ) from None
     return content, session, metadata
+
+
+def _parsed(content: bytes) -> Any:
+    try:
+        import onnx
+    except ImportError:
+        raise InputError("This needs the onnx package; install it with: pip install 'fscil[onnx]'.") from None
+    return onnx.load_model_from_string(content)
+
+
+def _names_files(message: Any) -> bool:
+    """Whether a tensor anywhere in a model (in branches, functions, attributes) is said to be in another file."""
+    for field, value in message.ListFields():
+        if field.name == "external_data":
+            return True
+        if field.message_type is not None and any(
+            map(_names_files, [value] if hasattr(value, "ListFields") else value)
+        ):
+            return True
+    return False
+
+
+def _space(metadata: Mapping[str, str]) -> tuple[Space, dict[str, float], np.ndarray]:
+    """Space, prior and axes."""
+    described = json.loads(metadata["space"])
+    groups = tuple((int(width), float(weight)) for width, weight in described["groups"])
+    prior = {key: float(described["prior"][key]) for key in ("temperature", "level", "similarity", "trust")}
+    weights = [weight for _, weight in groups]
+    if not (all(map(math.isfinite, [*prior.values(), *weights])) and prior["temperature"] > 0 and min(weights) >= 0):
+        raise ValueError("space: numbers that are not finite")
+    return Space(groups, prior["similarity"]), prior, unpack(described["axes"], (2, -1))
 
 
 class ExportedModel(Encoder):
@@ -54,18 +101,20 @@ class ExportedModel(Encoder):
         self.path = path
         _, self._session, self.metadata = read_model(path)
         self.reference = reference
-        described = json.loads(self.metadata["space"])
-        groups = tuple((int(width), float(weight)) for width, weight in described["groups"])
-        self.prior = described["prior"]
-        self.space = Space(groups, self.prior["similarity"])
-        self.axes = unpack(described["axes"], (2, -1))
+        self.space, self.prior, self.axes = _space(self.metadata)
 
     def features(self, pixels: Sequence[np.ndarray]) -> np.ndarray:
-        parts = [
-            self._session.run(["embedding"], {"images": np.stack(pixels[start : start + BATCH])})[0]
-            for start in range(0, len(pixels), BATCH)
-        ]
-        return np.concatenate([np.empty((0, self.space.width), dtype=np.float32), *parts])[:, None]
+        try:
+            parts = [
+                self._session.run(["embedding"], {"images": np.stack(pixels[start : start + BATCH])})[0]
+                for start in range(0, len(pixels), BATCH)
+            ]
+            found = np.concatenate([np.empty((0, self.space.width), dtype=np.float32), *parts])
+        except Exception as error:  # a graph may hold anything that onnxruntime finds out only now
+            raise InputError(f"The model {self.path} does not give vectors of images ({str(error)[:100]}).") from None
+        if len(found) != len(pixels) or not np.isfinite(found).all():
+            raise InputError(f"The model {self.path} gives vectors that are not finite numbers; export it again.")
+        return found[:, None]
 
     def vectors(self, features: np.ndarray) -> np.ndarray:
         return np.array(features[:, 0], dtype=np.float32)
@@ -81,4 +130,6 @@ def pack(array: np.ndarray) -> str:
 
 def unpack(text: str, shape: tuple[int, ...]) -> np.ndarray:
     values = np.frombuffer(base64.b64decode(text, validate=True), dtype="<f4")
+    if not np.isfinite(values).all():
+        raise ValueError("vectors: numbers that are not finite")
     return values.reshape(shape) if values.size else np.empty((2, 0), dtype=np.float32)

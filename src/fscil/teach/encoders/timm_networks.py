@@ -101,6 +101,8 @@ def _fill(model: nn.Module, file: Path) -> None:
     except RuntimeError as error:
         reason = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
         raise InputError(f"{file} does not fit the timm model: {reason[:120]}") from None
+    if not all(value.isfinite().all() for value in model.state_dict().values()):
+        raise InputError(f"{file} has weights that are not finite numbers; take a whole copy of it.")
 
 
 def _digest(backbone: Backbone) -> str:
