@@ -18,5 +18,5 @@ KINDS: dict[str, Callable[[BackboneConfig], Backbone]] = {
 
 def build_backbone(config: BackboneConfig) -> Backbone:
     backbone = KINDS[config.kind](config)
-    backbone.test_zoom = config.test_zoom
+    backbone.test_zoom, backbone.test_mirror = config.test_zoom, config.test_mirror
     return backbone

@@ -22,7 +22,8 @@ class Backbone(nn.Module, ABC):
     def __init__(self, image_size: int, dim: int, depth: int) -> None:
         super().__init__()
         self.image_size, self.dim = image_size, dim
-        self.test_zoom = 1.0  # see BackboneConfig; no weight, so `build_backbone` sets it
+        # See BackboneConfig; no weights, so `build_backbone` sets them.
+        self.test_zoom, self.test_mirror = 1.0, False
         self.depth = depth  # blocks whose features are available; 0: none
         self.stages = depth  # places where a forward pass can be cut in two; a subclass may set it anew
         self.register_buffer("mean", torch.full((3, 1, 1), 0.5))

@@ -13,19 +13,28 @@ from fscil.data.session import View
 
 @torch.no_grad()
 def extract(backbone: Backbone, images: Tensor, blocks: Sequence[int] = (), batch_size: int = 500) -> View:
-    """Features of uint8 images (n, h, w, 3): final, and after each of `blocks`. The network is left as it is."""
+    """Features of uint8 images (n, h, w, 3): final, and after each of `blocks`. The network is left as it is.
+
+    With `test_mirror` they are the mean over an image and its mirror image, which costs a second pass.
+    """
     device = backbone.mean.device
     training = backbone.training
     backbone.eval()
     finals: list[Tensor] = []
     layers: dict[int, list[Tensor]] = {block: [] for block in blocks}
     for start in range(0, len(images), batch_size):
-        final, middle = backbone.forward_layers(images[start : start + batch_size].to(device), blocks)
-        finals.append(final.float().cpu())
-        for block, features in middle.items():
-            layers[block].append(features.float().cpu())
+        batch = images[start : start + batch_size].to(device)
+        looks = [batch, batch.flip(2)] if backbone.test_mirror else [batch]
+        seen = [backbone.forward_layers(look, blocks) for look in looks]
+        finals.append(_mean([final for final, _ in seen]))
+        for block in blocks:
+            layers[block].append(_mean([middle[block] for _, middle in seen]))
     backbone.train(training)
     return View(torch.cat(finals), {block: torch.cat(parts) for block, parts in layers.items()})
+
+
+def _mean(parts: Sequence[Tensor]) -> Tensor:
+    return torch.stack([part.float() for part in parts]).mean(0).cpu()
 
 
 def at_one_length(features: Tensor) -> Tensor:

@@ -55,5 +55,6 @@ class FeatureCache:
 
 
 def _sha256(backbone: Backbone) -> str:
-    """Of all that features depend on: the weights, and the zoom, which is none of them."""
-    return hashlib.sha256(f"{tensors_sha256(backbone.state_dict())} {backbone.test_zoom}".encode()).hexdigest()
+    """Of all that features depend on: the weights, and how test images are looked at, which is none of them."""
+    looks = f"{backbone.test_zoom} {backbone.test_mirror}"
+    return hashlib.sha256(f"{tensors_sha256(backbone.state_dict())} {looks}".encode()).hexdigest()
