@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import stat
@@ -15,7 +16,7 @@ import pytest
 
 from fscil.core import storage
 from fscil.core.errors import InputError
-from fscil.core.storage import claim_folder, read_json, write_atomic, write_json, write_text
+from fscil.core.storage import SEAL, claim_folder, read_json, write_atomic, write_json, write_sealed, write_text
 
 
 def test_text_and_json_come_back(tmp_path: Path) -> None:
@@ -186,3 +187,37 @@ def test_a_claim_ends_with_its_process_however_that_ends(tmp_path: Path) -> None
     assert third.stdout.readline() == "accepted\n"
     go_on([second, third])
     assert [process.wait(timeout=120) for process in (second, third)] == [0, 0]
+
+
+def test_a_sealed_file_is_read_as_it_was_written_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    document = {"b": [1.5, 0.1 + 0.2, None], "a": {"x": (1, 2)}, "Ü": "\u2028", "number": {2: 1, 10: 2}}
+    write_sealed(path, document)
+    assert read_json(path) == json.loads(json.dumps(document))
+    whole, same = path.read_text(), 0
+    for at in range(len(whole)):
+        path.write_text(whole[:at] + ("7" if whole[at] != "7" else "8") + whole[at + 1 :])
+        try:
+            found = read_json(path)
+        except InputError:
+            continue
+        same += 1
+        found = {key: value for key, value in found.items() if key in document}
+        assert found == json.loads(json.dumps(document))  # what was hit is the seal's own name
+    assert same <= len(SEAL)
+    path.write_text(json.dumps({**json.loads(whole), "b": [2.5]}))
+    with pytest.raises(InputError, match="not as it was written"):
+        read_json(path)
+    edited = json.loads(whole)
+    del edited[SEAL]
+    path.write_text(json.dumps({**edited, "b": 3}))
+    assert read_json(path)["b"] == 3  # an edit that was meant
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{", b"\xff\xfe{}", b"[" * 100_000, b"9" * 5000, b"NaN", b'{"a": Infinity}', b"\x00"]
+)
+def test_what_is_no_json_is_refused_in_a_sentence(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_bytes(content)
+    with pytest.raises(InputError, match="not valid JSON"):
+        read_json(tmp_path / "x.json")

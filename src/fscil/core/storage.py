@@ -2,15 +2,18 @@
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import secrets
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
 from fscil.core.errors import InputError
+
+SEAL = "content_sha256"
 
 
 def write_atomic(path: Path, write: Callable[[Path], object]) -> None:
@@ -49,15 +52,33 @@ def write_json(path: Path, document: Any) -> None:
     write_text(path, json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
+def write_sealed(path: Path, document: Mapping[str, Any]) -> None:
+    """A JSON file that says the hash of its own content, so that `read_json` notices a changed digit."""
+    plain = json.loads(json.dumps(document, allow_nan=False))  # as it will be read
+    write_json(path, {**plain, SEAL: _content_sha256(plain)})
+
+
 def read_json(path: Path) -> Any:
+    """What is in a JSON file, without its seal; one that does not fit its seal is refused."""
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_constant)
+        document = json.loads(Path(path).read_text(encoding="utf-8"), parse_constant=_no_constant)
+        seal = document.pop(SEAL, None) if isinstance(document, dict) else None
+        if seal is None or seal == _content_sha256(document):
+            return document
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; check the path.") from None
     except OSError as error:
         raise _readable(error, Path(path)) from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not valid JSON ({error}); give a file that this program wrote.") from None
+    raise InputError(
+        f"{path} is not as it was written (its checksum differs); take a whole copy or make it again, or take "
+        f"'{SEAL}' out of it if the change was meant."
+    )
+
+
+def _content_sha256(document: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 def _no_constant(name: str) -> Any:
