@@ -1,7 +1,8 @@
-"""Images enlarged outside training (`backbone.test_zoom`), as ALICE does, against torchvision's resize and crop."""
+"""How images are looked at outside training: enlarged, as ALICE does, against torchvision's resize and crop; mirrored."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms import functional as one
 
 from fscil.backbones import build_backbone
+from fscil.backbones.extract import extract
 from fscil.core.config import BackboneConfig, Config, TrainConfig, to_dict
 from fscil.core.errors import InputError
 from fscil.evaluation.features import FeatureCache
@@ -53,3 +55,24 @@ def test_the_zoom_travels_with_the_checkpoint_and_features_know_it(tmp_path: Pat
 def test_a_zoom_below_one_is_refused() -> None:
     with pytest.raises(InputError, match=r"backbone\.test_zoom must be a number of at least 1; got 0\.5"):
         build_backbone(BackboneConfig(test_zoom=0.5))
+
+
+def test_features_over_the_mirror_image_are_a_mean_and_do_not_tell_left_from_right(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    small = BackboneConfig(embed_dim=16, depth=3, num_heads=2)
+    plain = build_backbone(small).eval()
+    mirrored = build_backbone(replace(small, test_mirror=True)).eval()
+    mirrored.load_state_dict(plain.state_dict())
+    images = pictures()
+    flipped = torch.stack([one.hflip(image.permute(2, 0, 1)).permute(1, 2, 0) for image in images])
+    both, straight, turned = (
+        extract(mirrored, images, (2,)),
+        extract(plain, images, (2,)),
+        extract(plain, flipped, (2,)),
+    )
+    assert not torch.allclose(straight.final, turned.final, atol=1e-3)
+    assert torch.allclose(both.final, (straight.final + turned.final) / 2, atol=1e-5)
+    assert torch.allclose(both.layers[2], (straight.layers[2] + turned.layers[2]) / 2, atol=1e-5)
+    assert torch.allclose(extract(mirrored, flipped).final, both.final, atol=1e-5)
+    cached = [FeatureCache(tmp_path, network).get(images).final for network in (plain, mirrored)]
+    assert not torch.allclose(cached[0], cached[1])  # the cache tells them apart, though the weights are the same
