@@ -1,4 +1,4 @@
-"""How images are looked at outside training: enlarged, as ALICE does, against torchvision's resize and crop; mirrored."""
+"""How images are looked at outside training: enlarged, against torchvision's resize and crop, and mirrored."""
 
 from __future__ import annotations
 
