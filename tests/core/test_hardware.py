@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import fscil
 from fscil.core import hardware
 from fscil.core.config import Config
 from fscil.core.errors import InputError
@@ -21,6 +24,26 @@ def test_results_name_the_machine() -> None:
     assert found["device"] == "cpu"
     assert found["threads"] == torch.get_num_threads()
     assert found["cores"] >= 1
+    assert found["fscil"] == fscil.__version__
+    assert found["torch"] == torch.__version__
+    assert found["python"] == platform.python_version()
+    assert found["deterministic"] is False
+
+
+def test_deterministic_binds_the_process_and_nothing_else_does() -> None:
+    code = """
+import os, torch
+from fscil.core.config import Config
+from fscil.core.hardware import describe, settle
+for wanted in (False, True):
+    settle(Config(deterministic=wanted))
+    found = describe(torch.device("cpu"))
+    print(found["deterministic"], found["threads"], os.environ.get("CUBLAS_WORKSPACE_CONFIG"))
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "CUBLAS_WORKSPACE_CONFIG"}
+    environment["OMP_NUM_THREADS"] = "2"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["False 2 None", "True 1 :4096:8"]
 
 
 def test_a_new_peak_starts_where_the_old_one_is_forgotten() -> None:

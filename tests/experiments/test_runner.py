@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from fscil.core import config as configs
+from fscil.core.config import to_dict
+from fscil.core.errors import InputError
+from fscil.core.hardware import describe
 from fscil.core.progress import Reporter
 from fscil.core.storage import read_json, write_json
 from fscil.evaluation.identity import data_sha256, weights_sha256
@@ -16,6 +23,7 @@ from fscil.experiments.run import Run
 from fscil.experiments.runner import NetworkRun
 from fscil.methods import Prototypes
 from fscil.training.checkpoint import read_tensors, save_tensors
+from fscil.training.loop import same_training
 
 QUICK = ["draws=2", "train.epochs=2", "accelerator=cpu", "options.yourself.base_steps=2"]
 QUICK += ["options.yourself.novel_steps=2"]
@@ -91,3 +99,72 @@ def test_a_damaged_or_older_file_is_not_done(finished: Run, tmp_path: Path) -> N
     assert not cell.done
     cell.path.write_text('{"inputs": "half a f')
     assert not cell.done
+
+
+def test_cells_that_were_measured_otherwise_are_named_once(
+    finished: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [tmp_path / f"{number}.json" for number in range(3)]
+    on = NetworkRun(CONFIG, tmp_path, Reporter(), checkpoint=finished.on.checkpoint)
+    cells = [on.cell(Prototypes, 0, path) for path in paths]
+    on.fill(cells)
+    on.fill(cells)
+    assert "otherwise" not in capsys.readouterr().err
+    for path in paths:
+        document = read_json(path)
+        document["hardware"] |= {"threads": 97, "torch": "0.4"}
+        write_json(path, document)
+    on.fill(cells)
+    said = [line for line in capsys.readouterr().err.splitlines() if "otherwise" in line]
+    threads, torch_now = describe(on.device)["threads"], describe(on.device)["torch"]
+    assert len(said) == 1
+    assert f"torch 0.4, now {torch_now}, threads 97, now {threads}" in said[0]
+    older = read_json(paths[0])
+    del older["hardware"]["fscil"], older["hardware"]["deterministic"]  # as written by the version before
+    older["hardware"] |= {"threads": threads, "torch": torch_now}
+    write_json(paths[0], older)
+    on.fill(cells[:1])
+    assert "otherwise" not in capsys.readouterr().err
+
+
+def test_a_folder_is_deterministic_or_not(finished: Run, tmp_path: Path) -> None:
+    stored = read_json(finished.out / "config.json")
+    assert stored.pop("deterministic") is False
+    write_json(finished.out / "config.json", stored)  # as written by the version before
+    wanted = dataclasses.replace(CONFIG, deterministic=True)
+    with pytest.raises(InputError, match="another 'deterministic'"):
+        Run.open(wanted, finished.out, resume=True)
+    Run.open(CONFIG, finished.out, resume=True)
+    assert not same_training({"config": to_dict(wanted), "data": ""}, {"config": to_dict(CONFIG), "data": ""})
+
+
+def command(arguments: str, out: Path, threads: int = 1) -> subprocess.Popen[str]:
+    words = [sys.executable, "-m", "fscil", *arguments.split(), "--out", str(out)]
+    words += [word for override in QUICK for word in ("--set", override)]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
+    pipe = subprocess.PIPE
+    return subprocess.Popen(words, env=environment, stdout=pipe, stderr=pipe, text=True)
+
+
+def test_deterministic_runs_do_not_depend_on_the_number_of_threads(tmp_path: Path) -> None:
+    runs = [command("run digits --deterministic", tmp_path / str(n), threads=n) for n in (1, 2)]
+    for run in runs:
+        _, said = run.communicate(timeout=600)
+        assert run.returncode == 0, said
+    assert weights_sha256(tmp_path / "1" / "base") == weights_sha256(tmp_path / "2" / "base")
+    for path in (tmp_path / "1").rglob("result.json"):
+        one, two = read_json(path), read_json(tmp_path / "2" / path.relative_to(tmp_path / "1"))
+        assert one["hardware"]["deterministic"] is two["hardware"]["deterministic"] is True
+        assert one["hardware"]["threads"] == two["hardware"]["threads"] == 1
+        for key in ("inputs", "matrix", "variants", "metrics"):
+            assert one[key] == two[key]
+
+
+@pytest.mark.parametrize("name", ["train digits --resume", "bench --data digits --methods prototypes --resume"])
+def test_of_two_commands_at_once_in_one_folder_one_is_refused(tmp_path: Path, name: str) -> None:
+    two = [command(name, tmp_path / "out") for _ in range(2)]
+    said = [process.communicate(timeout=600)[1].splitlines() for process in two]
+    assert sorted(process.returncode for process in two) == [0, 2], said
+    refused = next(lines for process, lines in zip(two, said, strict=True) if process.returncode)
+    assert refused == [f"fscil: Another process is writing to {tmp_path / 'out'}; wait until it is done, or choose "
+                       f"another --out."]  # fmt: skip

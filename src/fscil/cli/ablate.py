@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from fscil.cli.options import (
+    DeterministicOption,
     DeviceOption,
     JsonOption,
     OutOption,
@@ -27,6 +28,7 @@ def ablate(
     ] = None,
     seeds: SeedsOption = None,
     device: DeviceOption = None,
+    deterministic: DeterministicOption = False,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Override a key: --set options.yourself.novel_steps=20.")
     ] = None,
@@ -48,7 +50,9 @@ def ablate(
     from fscil.pages.ablation.page import ablation_html, ablation_markdown, steps_text
 
     parts = _parts(only, PARTS)
-    config = load_config(recipe, overrides, seeds=seeds, device=device, methods="prototypes,yourself")
+    config = load_config(
+        recipe, overrides, seeds=seeds, device=device, methods="prototypes,yourself", deterministic=deterministic
+    )
     folder = out or Path("runs") / config.recipe
     if (folder / "cells").exists() and not (resume or force):
         raise InputError(

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fscil.cli.options import DeviceOption, JsonOption, changes, print_json, say
+from fscil.cli.options import DeterministicOption, DeviceOption, JsonOption, changes, print_json, say
 from fscil.core.errors import InputError
 
 
@@ -22,6 +22,7 @@ def bench(
     resume: Annotated[bool, typer.Option("--resume", help="Continue or extend what is in the output folder.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Train and measure everything again.")] = False,
     device: DeviceOption = None,
+    deterministic: DeterministicOption = False,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Override a key in every recipe: --set train.epochs=10.")
     ] = None,
@@ -60,7 +61,7 @@ def bench(
         recipe=recipe,
         same_backbone=same_backbone,
         checkpoints=tuple(checkpoint or ()),
-        overrides=tuple(changes(overrides, device=device)),
+        overrides=tuple(changes(overrides, device=device, deterministic=deterministic)),
         out=folder.resolve() if engine == "ray" else folder,  # workers have another working directory
     )
     if engine not in ENGINES:

@@ -32,7 +32,12 @@ CheckpointOption = Annotated[
 MethodsOption = Annotated[str | None, typer.Option("--methods", help="Comma-separated names; see `fscil methods`.")]
 
 
-def load_config(recipe: str, overrides: list[str] | None, **given: object) -> Config:
+DeterministicOption = Annotated[
+    bool, typer.Option("--deterministic", help="The same bits however many threads there are; slower: it takes one.")
+]
+
+
+def load_config(recipe: str, overrides: list[str] | None, **given: Any) -> Config:
     """The recipe with what the options change in it; `given` as in `changes`."""
     from fscil.core import config as configs
 
@@ -40,12 +45,22 @@ def load_config(recipe: str, overrides: list[str] | None, **given: object) -> Co
 
 
 def changes(
-    overrides: list[str] | None, *, seeds: object = None, device: object = None, methods: object = None
+    overrides: list[str] | None,
+    *,
+    seeds: object = None,
+    device: object = None,
+    methods: object = None,
+    deterministic: bool = False,
 ) -> list[str]:
     """What the options of a command change in a recipe, as `key=value`."""
     if device is not None and device not in _DEVICES:
         raise InputError(f"There is no device '{device}'; choose auto, cpu, cuda or mps.")
-    given = {"draws": seeds, "accelerator": device, "methods": methods}
+    given = {
+        "draws": seeds,
+        "accelerator": device,
+        "methods": methods,
+        "deterministic": "true" if deterministic else None,
+    }
     return [*(overrides or []), *(f"{key}={value}" for key, value in given.items() if value is not None)]
 
 

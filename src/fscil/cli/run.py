@@ -22,6 +22,7 @@ def run(
     out: options.OutOption = None,
     seeds: options.SeedsOption = None,
     device: options.DeviceOption = None,
+    deterministic: options.DeterministicOption = False,
     methods: options.MethodsOption = None,
     overrides: options.SetOption = None,
     resume: options.ResumeOption = False,
@@ -32,7 +33,9 @@ def run(
     from fscil.pages.report.page import write_report
     from fscil.results.result import load_results
 
-    config = options.load_config(recipe, overrides, seeds=seeds, device=device, methods=methods)
+    config = options.load_config(
+        recipe, overrides, seeds=seeds, device=device, methods=methods, deterministic=deterministic
+    )
     job = _open(config, out, resume=resume, force=force)
     paths = job.evaluate()
     page = job.out / "report.html"
@@ -44,13 +47,15 @@ def train(
     recipe: options.RecipeArgument = "glyphs",
     out: options.OutOption = None,
     device: options.DeviceOption = None,
+    deterministic: options.DeterministicOption = False,
     overrides: options.SetOption = None,
     resume: options.ResumeOption = False,
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Base training alone: leaves OUT/base/backbone.safetensors."""
-    job = _open(options.load_config(recipe, overrides, device=device), out, resume=resume, force=force)
+    config = options.load_config(recipe, overrides, device=device, deterministic=deterministic)
+    job = _open(config, out, resume=resume, force=force)
     info, path = job.train().info, job.on.checkpoint
     if as_json:
         options.print_json({"checkpoint": str(path), "seconds": info["seconds"], "steps": info["steps"]})
@@ -64,11 +69,14 @@ def features(
     checkpoint: options.CheckpointOption = None,
     seeds: options.SeedsOption = None,
     device: options.DeviceOption = None,
+    deterministic: options.DeterministicOption = False,
     methods: options.MethodsOption = None,
     overrides: options.SetOption = None,
 ) -> None:
     """Extract the features that the methods need, from a trained network."""
-    config = options.load_config(recipe, overrides, seeds=seeds, device=device, methods=methods)
+    config = options.load_config(
+        recipe, overrides, seeds=seeds, device=device, methods=methods, deterministic=deterministic
+    )
     job = _open_trained(config, out, checkpoint)
     job.features()
     options.say(f"Features are in {job.out / 'features'}")
@@ -80,12 +88,15 @@ def evaluate(
     checkpoint: options.CheckpointOption = None,
     seeds: options.SeedsOption = None,
     device: options.DeviceOption = None,
+    deterministic: options.DeterministicOption = False,
     methods: options.MethodsOption = None,
     overrides: options.SetOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Run the methods over all sessions, from a trained network: one result.json per method and draw."""
-    config = options.load_config(recipe, overrides, seeds=seeds, device=device, methods=methods)
+    config = options.load_config(
+        recipe, overrides, seeds=seeds, device=device, methods=methods, deterministic=deterministic
+    )
     job = _open_trained(config, out, checkpoint)
     job.evaluate()
     _finish(job, None, as_json)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fscil.cli.options import JsonOption, RecipeArgument, SetOption, load_config, print_json, say
+from fscil.cli.options import DeterministicOption, JsonOption, RecipeArgument, SetOption, load_config, print_json, say
 
 
 def tune(
@@ -17,6 +17,7 @@ def tune(
     method: Annotated[str, typer.Option("--method", help="Whose options.")] = "yourself",
     out: Annotated[Path | None, typer.Option("--out", help="Output folder (default: runs/RECIPE-tune).")] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Draws of the pseudo-shots.")] = 3,
+    deterministic: DeterministicOption = False,
     overrides: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -30,7 +31,7 @@ def tune(
     from fscil.pages.kit import table as tables
     from fscil.pages.kit.prose import plus_minus
 
-    config = load_config(recipe, overrides, seeds=seeds)
+    config = load_config(recipe, overrides, seeds=seeds, deterministic=deterministic)
     make(method, config.options.get(method))
     tuning.settings(tries or [], method)
     folder = out or Path("runs") / f"{config.recipe}-tune"

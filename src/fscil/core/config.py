@@ -67,6 +67,7 @@ class BackboneConfig(Checked):
     # Outside training, images are enlarged by this factor and their middle is taken: random resized crops make things
     # look larger in training than they are.
     test_zoom: Annotated[float, Bounds(low=1)] = 1.0
+    test_mirror: bool = False  # outside training, features are the mean over an image and its mirror image
     # patch: one linear map per patch; conv, residual: overlapping convolutions to the same grid.
     # resnet18: imagenet for the 7x7 stem with max-pool, else a 3x3 one.
     stem: Literal["patch", "conv", "residual", "imagenet"] = "patch"
@@ -151,6 +152,8 @@ class Config(Checked):
     devices: Count = 1
     strategy: str = "auto"
     precision: Precision = "auto"  # auto: bf16-mixed on a GPU, 32-true on a CPU
+    # The same bits however many threads the machine would take: one thread, and no kernel that may round otherwise.
+    deterministic: bool = False
     data: DataConfig = field(default_factory=DataConfig)
     backbone: BackboneConfig = field(default_factory=BackboneConfig)
     train: TrainConfig = field(default_factory=TrainConfig)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from lightning.fabric import Fabric
 
+from fscil import __version__
 from fscil.core.config import Config
 from fscil.core.errors import InputError
 
@@ -35,6 +36,15 @@ def make_fabric(config: Config) -> Fabric:
         raise InputError(f"{asked}, precision={config.precision} does not work on this machine: {error}") from None
 
 
+def settle(config: Config) -> None:
+    """Bind this process to what `deterministic` promises; without it nothing is changed."""
+    if config.deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when the GPU is first used
+        torch.use_deterministic_algorithms(True)  # a kernel that cannot keep it raises
+        torch.backends.cudnn.benchmark = False
+        torch.set_num_threads(1)  # a sum over other threads is rounded otherwise
+
+
 def pick_device(accelerator: str) -> torch.device:
     """auto, cpu, cuda (or gpu), mps."""
     name = {"gpu": "cuda"}.get(accelerator, accelerator)
@@ -49,14 +59,16 @@ def pick_device(accelerator: str) -> torch.device:
 
 
 def describe(device: torch.device) -> dict[str, Any]:
-    """What result.json says of the hardware."""
+    """What result.json says of the machine and its programs: all that may move the last digits of an accuracy."""
     return {
         "device": device.type,
         "name": torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu_name(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "fscil": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
-        "threads": torch.get_num_threads(),  # a sum over other threads is rounded otherwise
+        "threads": torch.get_num_threads(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
     }
 
 

@@ -62,7 +62,8 @@ class Run:
         claim_folder(out, force=force, resume=resume)
         stored = out / "config.json"
         if resume and not force and stored.exists():
-            _check_same(read_json(stored), to_dict(config), out)
+            # A key that came later had its default.
+            _check_same({**to_dict(Config()), **read_json(stored)}, to_dict(config), out)
         write_json(stored, to_dict(config))
         network = NetworkRun(config, out, reporter or Reporter(quiet=True), checkpoint=checkpoint, fresh=force)
         return cls(config, out, network)

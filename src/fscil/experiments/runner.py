@@ -18,7 +18,7 @@ import torch
 
 from fscil.core.config import Config, DataConfig, to_dict
 from fscil.core.errors import InputError
-from fscil.core.hardware import forget_peak, pick_device
+from fscil.core.hardware import describe, forget_peak, pick_device, settle
 from fscil.core.progress import Reporter, Update
 from fscil.core.storage import read_json, write_json, write_text
 from fscil.data import Benchmark, load_benchmark
@@ -75,10 +75,12 @@ class NetworkRun:
     ) -> None:
         self.config, self.folder, self.reporter, self.fresh = config, Path(folder), reporter, fresh
         self.device = pick_device(config.accelerator)
+        settle(config)
         self.checkpoint = checkpoint or self.folder / "base" / "backbone.safetensors"
         self._given = checkpoint is not None
         self._benchmark = benchmark
         self._data: dict[int, str] = {}  # hash of every draw's images
+        self._differences: set[str] = set()  # what was said of cells that were measured elsewhere
 
     @cached_property
     def benchmark(self) -> Benchmark:
@@ -178,17 +180,32 @@ class NetworkRun:
         label = f"{method.title}, draw {draw}"
         return Cell(path, label, self.inputs(draw, method.name, method.options()), measure)
 
+    def done(self, cell: Cell) -> bool:
+        """Whether it was measured before; says once how that differs from how it would be measured now."""
+        if not cell.done:
+            return False
+        then, now = read_json(cell.path).get("hardware") or {}, describe(self.device)
+        found = ", ".join(f"{key} {then[key]}, now {now[key]}" for key in now if then.get(key, now[key]) != now[key])
+        if found and found not in self._differences:
+            self._differences.add(found)
+            self.reporter.say(
+                f"{cell.label}, and maybe more, was measured otherwise ({found}): accuracies may differ in the last "
+                f"digits from those of this run; --force measures them again."
+            )
+        return True
+
     def fill(self, cells: Sequence[Cell]) -> None:
         """Measure what is missing (everything if `fresh`)."""
         for cell in cells:
-            if cell.done and not self.fresh:
+            if not self.fresh and self.done(cell):
                 self.reporter.say(f"{cell.label}: done before, {cell.path}")
                 continue
             started = time.monotonic()
             with self.reporter.task(cell.label) as update:
                 document = cell.measure(update)
             spent = round(time.monotonic() - started, 3)
-            write_json(cell.path, {"inputs": cell.inputs, "measuring_seconds": spent, **document})
+            made = {"inputs": cell.inputs, "measuring_seconds": spent, "hardware": describe(self.device)}
+            write_json(cell.path, {**made, **document})
 
     def attempt(self, work: Callable[[], Any], name: str) -> Failure | None:
         """One method's fault must not cost the others their night: it is written down and named."""

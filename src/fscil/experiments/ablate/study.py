@@ -61,7 +61,7 @@ class Study:
     def measure(self, parts: Sequence[str]) -> None:
         """Fill the cells that are missing."""
         wanted = {cell.path: cell for part in parts for cell in self.cells(part)}
-        missing = [cell for cell in wanted.values() if self.on.fresh or not cell.done]
+        missing = [cell for cell in wanted.values() if self.on.fresh or not self.on.done(cell)]
         if done := len(wanted) - len(missing):
             self.on.reporter.say(f"Measured before: {done} of {len(wanted)} cells")
         if missing:

@@ -32,7 +32,7 @@ class Grid:
     def done(self, cell: PlannedCell) -> bool:
         on = self.on(cell.network)
         try:
-            return on.checkpoint.exists() and cell.path.exists() and method_cell(on, cell).done
+            return on.checkpoint.exists() and cell.path.exists() and on.done(method_cell(on, cell))
         except InputError:
             return False  # its network is not the one that was asked for: said when the cell is filled
 

@@ -16,7 +16,7 @@ from fscil.core.config import Config, to_dict
 from fscil.core.errors import InputError, nearest
 from fscil.experiments.recipes import default_recipe, own_recipe
 from fscil.experiments.run import obstacle
-from fscil.training.checkpoint import read_tensors
+from fscil.training.checkpoint import load_classifier
 from fscil.training.loop import same_training
 
 BASELINE, FLOOR = "prototypes", "lazy"  # always measured: what the others are compared with
@@ -187,6 +187,8 @@ def _key(config: Config) -> str:
     shaping |= {"recipe": "", "draws": 0, "methods": [], "options": {}, "accelerator": "", "devices": 1, "strategy": ""}
     shaping["train"] |= {"checkpoint_seconds": 0, "compile": "", "graph": ""}
     shaping["data"]["download"] = False
+    if not config.deterministic:  # a key that came later: folders from before keep their names
+        del shaping["deterministic"]
     digest = hashlib.sha256(json.dumps(shaping, sort_keys=True).encode()).hexdigest()[:8]
     return f"{config.backbone.kind}-{config.train.objective}-{digest}"
 
@@ -194,7 +196,9 @@ def _key(config: Config) -> str:
 def _given(config: Config, request: BenchRequest) -> Path | None:
     if request.same_backbone:
         return request.checkpoints[0] if request.checkpoints else None
-    return next((path for path in request.checkpoints if _same(_stored(path), config)), None)
+    # A network that is given may have been trained without it.
+    wanted = replace(config, deterministic=False)
+    return next((p for p in request.checkpoints if _same(replace(_stored(p), deterministic=False), wanted)), None)
 
 
 def _check_all_used(request: BenchRequest, networks: Sequence[PlannedNetwork]) -> None:
@@ -215,8 +219,7 @@ def _as_trained(default: Config, request: BenchRequest) -> Config:
 
 
 def _stored(path: Path) -> Config:
-    _, info = read_tensors(path / "backbone.safetensors" if path.is_dir() else path)
-    return configs.build(Config, info["config"])
+    return configs.build(Config, load_classifier(path).info["config"])
 
 
 def _split(text: str) -> list[str]:

@@ -82,6 +82,9 @@ def machine(hardware: Mapping[str, Any]) -> str:
         hardware.get("name"),
         hardware.get("device"),
         plural(cores, "core") if cores else None,
+        plural(hardware["threads"], "thread") if hardware.get("threads") else None,
+        "deterministic" if hardware.get("deterministic") else None,
+        f"fscil {hardware['fscil']}" if hardware.get("fscil") else None,
         f"Python {hardware['python']}" if hardware.get("python") else None,
         f"torch {hardware['torch']}" if hardware.get("torch") else None,
     ]
