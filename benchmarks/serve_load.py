@@ -136,14 +136,15 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder) / "project"
         make_demo(project).close()
-        script = "import sys, pathlib; from fscil.web.serve import serve; serve(pathlib.Path(sys.argv[1]), port=0)"
+        call = "serve(pathlib.Path(sys.argv[1]), port=0, no_token=True)"
+        script = f"import sys, pathlib; from fscil.web.serve import serve; {call}"
         server = subprocess.Popen([sys.executable, "-c", script, str(project)], stdout=subprocess.PIPE, text=True)
         try:
             assert server.stdout is not None
             record = asyncio.run(load(server.stdout.readline().split()[1], arguments))
         finally:
             server.send_signal(signal.SIGINT)
-            server.wait(timeout=30)
+            server.wait(timeout=300)
         with Learner.open(project, readonly=True) as learner:
             known = {each.name: each.images for each in learner.classes()}
     lost = [name for name in record.taught if known.get(name) != SHOTS]

@@ -51,6 +51,12 @@ class FakeLearner:
     def classes(self) -> list[ClassInfo]:
         return [ClassInfo(name, len(images), WHEN) for name, images in self.known.items()]
 
+    def overview(self, shown: int) -> list[tuple[ClassInfo, list[str]]]:
+        return [(each, list(self.known[each.name])[:shown]) for each in self.classes()]
+
+    def read(self, images: list[bytes], *, keep: bool) -> list[bytes]:
+        return images
+
     def images(self, name: str) -> list[ImageInfo]:
         return [ImageInfo(id, "", name, WHEN) for id in self._need(name)]
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from fake_learner import FakeLearner
 from PIL import Image
+from starlette.exceptions import HTTPException
 from starlette.testclient import TestClient
 from web_clients import client_of, picture, taught, uploads
 
@@ -245,7 +246,7 @@ def test_waiting_images_share_one_run_and_one_failure_does_not_stop_the_rest() -
         with pytest.raises(InputError):
             await batcher.predict([b"bad"])
         assert await batcher.predict([b"c"]) == [b"C"]
-        with pytest.raises(InputError, match="waiting"):
+        with pytest.raises(HTTPException, match="waiting"):
             await batcher.predict([b"x"] * 1000)
         batcher.close()
 

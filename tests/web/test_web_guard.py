@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from starlette.testclient import TestClient
 from web_clients import HOME, client_of, picture, serving, taught, uploads
 
 from fscil.web.app import create_app
-from fscil.web.guard import Rules, is_loopback
+from fscil.web.guard import SLOWLY, Rules, is_loopback
 
 TOKEN = "a-long-enough-token"
 
@@ -145,7 +147,7 @@ def test_wrong_tokens(locked: TestClient, wrong: str) -> None:
     header = {"authorization": f"Bearer {wrong}".encode()}
     assert locked.get("/api/state", headers=header).status_code == 401
     assert locked.get("/", params={"token": wrong}, follow_redirects=False).status_code == 401
-    locked.cookies.set("fscil", TOKEN)
+    locked.cookies.set("fscil-8000", TOKEN)
     assert locked.get("/api/state").status_code == 401
 
 
@@ -155,8 +157,38 @@ def test_token_by_header_or_once_by_address(locked: TestClient) -> None:
     assert answer.status_code == 303
     assert answer.headers["location"] == "/"  # the token does not stay in the address bar
     cookie = answer.headers["set-cookie"]
-    assert "HttpOnly" in cookie and "SameSite=Strict" in cookie and TOKEN not in cookie  # noqa: PT018
+    assert "HttpOnly" in cookie and "SameSite=Lax" in cookie and TOKEN not in cookie  # noqa: PT018
     assert locked.get("/api/state").status_code == 200  # with the cookie
+
+
+def test_servers_on_two_ports_do_not_take_each_others_cookies(locked: TestClient) -> None:
+    """Browsers send the cookies of a host to all its ports."""
+    other = {"host": "127.0.0.1:9000"}
+    answer = locked.get("/", params={"token": TOKEN}, headers=other, follow_redirects=False)
+    assert answer.headers["set-cookie"].startswith("fscil-9000=")
+    locked.cookies.clear()
+    locked.get("/", params={"token": TOKEN}, follow_redirects=False)
+    assert "fscil-8000" in locked.cookies
+    assert locked.get("/api/state").status_code == 200
+    assert locked.get("/api/state", headers=other).status_code == 401
+
+
+def test_who_guesses_waits_and_nobody_else(tmp_path: Path) -> None:
+    """Thirty wrong tokens at once are answered one after another; the right one does not wait for them."""
+    with serving(create_app(taught(tmp_path), Rules(token=TOKEN))) as address, ThreadPoolExecutor(30) as pool:
+        began = time.monotonic()
+        wrong = [pool.submit(ask, address, f"{TOKEN}{number}") for number in range(30)]
+        assert ask(address, TOKEN) == 200
+        assert not all(each.done() for each in wrong)
+        assert {each.result() for each in wrong} == {401}
+        assert time.monotonic() - began >= 30 * SLOWLY
+
+
+def ask(address: str, token: str) -> int:
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=300)
+    with contextlib.closing(connection):
+        connection.request("GET", "/api/state", headers={"authorization": f"Bearer {token}"})
+        return connection.getresponse().status
 
 
 def test_reachable_server_answers_addresses_but_not_strangers_names(locked: TestClient) -> None:
@@ -192,7 +224,7 @@ def test_bodies_that_do_not_announce_their_length_are_stopped_while_they_come(tm
 
 def offer(address: str, path: str, kind: str, head: bytes) -> int:
     """The status of a request whose body would go on for 20 MB."""
-    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=10)
+    connection = http.client.HTTPConnection(address.removeprefix("http://"), timeout=300)
     connection.putrequest("POST", path)
     connection.putheader("Transfer-Encoding", "chunked")
     connection.putheader("Content-Type", kind)

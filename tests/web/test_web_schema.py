@@ -60,6 +60,6 @@ def test_no_request_fails_inside(api: Any, method: str, path: str, mode: Any) ->
         suppress_health_check=list(hypothesis.HealthCheck),
     )
     def ask(case: Any) -> None:
-        case.call_and_validate(excluded_checks=[CHECKS.positive_data_acceptance], timeout=60)
+        case.call_and_validate(excluded_checks=[CHECKS.positive_data_acceptance], timeout=600)
 
     ask()

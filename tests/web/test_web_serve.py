@@ -13,26 +13,76 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from fscil.cli.main import app
 from fscil.core.errors import InputError
 from fscil.web.pages import FOLDER
-from fscil.web.serve import check, page_address, serve
+from fscil.web.serve import VARIABLE, _given_token, _link, check, page_address, serve
 
-TOKEN = "0123456789abcdef"
-
-
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
-def test_a_reachable_address_needs_a_token(host: str) -> None:
-    with pytest.raises(InputError, match=r"add for example --token \S{20,}"):
-        check(host, None)
-    assert check(host, TOKEN).token == TOKEN
+TOKEN = "k9Xw-27fQz_mT4pL"
 
 
-def test_localhost_needs_none_and_short_tokens_are_refused() -> None:
-    assert check("127.0.0.1", None).token is None
-    for token in ("", "short", "with\nnewlines and more", "ümläute-in-the-token"):
-        with pytest.raises(InputError, match="12 or more"):
-            check("127.0.0.1", token)
+@pytest.fixture(autouse=True)
+def _no_token_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "0.0.0.0", "::", "192.168.1.5", "example.org"])
+def test_a_token_is_made_where_none_is_given(host: str) -> None:
+    made = {check(host, None).token for _ in range(20)}
+    assert len(made) == 20
+    assert all(token and len(token) >= 32 and check(host, token).token == token for token in made)
+
+
+def test_no_token_on_this_machine_alone() -> None:
+    assert check("127.0.0.1", None, no_token=True).token is None
+    with pytest.raises(InputError, match="leave --no-token out"):
+        check("0.0.0.0", None, no_token=True)
+    with pytest.raises(InputError, match="FSCIL_TOKEN or --token-file"):
+        check("127.0.0.1", TOKEN, no_token=True)
+
+
+@pytest.mark.parametrize(
+    "token",
+    ["", "short", "k9Xw-27fQz_mT4", "a" * 40, "passwordpassword", "0123456789abcdef", "12345678901234567890",
+     "abababababababab", "k9Xw-27fQz\nmT4pL", "k9Xw-27fQzümT4pL"],
+)  # fmt: skip
+def test_tokens_that_can_be_guessed_are_refused(token: str) -> None:
+    with pytest.raises(InputError, match=r"can be guessed; give 16 or more .* such as \S{20,}, or none"):
+        check("127.0.0.1", token)
+
+
+def test_a_token_comes_from_the_environment_or_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    assert _given_token(None) is None
+    assert _given_token(file) == TOKEN
+    with pytest.raises(InputError, match=r"absent cannot be read \(No such file"):
+        _given_token(tmp_path / "absent")
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(InputError, match=r"cannot be read \(no text"):
+        _given_token(file)
+    monkeypatch.setenv(VARIABLE, TOKEN)
+    assert _given_token(None) == TOKEN
+    with pytest.raises(InputError, match="not by both"):
+        _given_token(file)
+
+
+def test_a_token_on_the_command_line_is_refused(tmp_path: Path) -> None:
+    answer = CliRunner().invoke(app, ["serve", str(tmp_path), "--token", TOKEN])
+    assert isinstance(answer.exception, InputError)
+    assert "FSCIL_TOKEN" in str(answer.exception)
+    assert TOKEN not in str(answer.exception)
+
+
+def test_the_browser_gets_the_token_by_a_file_and_not_as_an_argument() -> None:
+    with _link(f"http://127.0.0.1:8000/?token={TOKEN}") as link:
+        assert TOKEN not in link
+        file = Path(urllib.request.url2pathname(link.removeprefix("file://")))
+        assert TOKEN in file.read_text(encoding="utf-8")
+        assert file.parent.stat().st_mode & 0o077 == 0
+    assert not file.exists()
 
 
 def test_addresses() -> None:
@@ -64,29 +114,33 @@ def test_missing_packages_are_explained(monkeypatch: pytest.MonkeyPatch, tmp_pat
 
 
 def test_demo_serves_until_stopped_and_leaves_nothing(tmp_path: Path) -> None:
-    script = f"from fscil.web.serve import serve; serve(None, port=0, demo=True, token={TOKEN!r})"
+    """One with a token of its own, stopped by Ctrl-C, and one with a given token, stopped as services are."""
+    script = "from fscil.web.serve import serve; serve(None, port=0, demo=True)"
+    environments = [{}, {VARIABLE: TOKEN}]
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", script],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            env={**os.environ, "TMPDIR": str(tmp_path)},
+            env={**os.environ, "TMPDIR": str(tmp_path), **environment},
         )
-        for _ in range(2)
+        for environment in environments
     ]
     for process, stop in zip(processes, (signal.SIGINT, signal.SIGTERM), strict=True):
         assert process.stdout is not None
         line = process.stdout.readline()
-        found = re.fullmatch(rf"Teach: (http://127\.0\.0\.1:\d+/)\?token={TOKEN}\n", line)
+        found = re.fullmatch(r"Teach: (http://127\.0\.0\.1:\d+/)(?:\?token=(\S{32}))?\n", line)
         assert found, process.stderr and process.stderr.read()
+        token = found[2] or TOKEN
+        assert bool(found[2]) == (process is processes[0])  # one that is kept elsewhere is not shown
         with pytest.raises(urllib.error.HTTPError, match="401"):
-            urllib.request.urlopen(found[1] + "api/state")
-        request = urllib.request.Request(found[1] + "api/state", headers={"Authorization": f"Bearer {TOKEN}"})
-        assert b'"classes":10' in urllib.request.urlopen(request).read()
+            urllib.request.urlopen(found[1] + "api/state", timeout=300)
+        request = urllib.request.Request(found[1] + "api/state", headers={"Authorization": f"Bearer {token}"})
+        assert b'"classes":10' in urllib.request.urlopen(request, timeout=300).read()
         assert list(tmp_path.glob("fscil-*"))
         process.send_signal(stop)
-        _, errors = process.communicate(timeout=20)
+        _, errors = process.communicate(timeout=300)
         assert process.returncode == 0
         assert errors == ""
     assert not list(tmp_path.glob("fscil-*"))

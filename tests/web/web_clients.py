@@ -18,6 +18,7 @@ from PIL import Image
 from starlette.testclient import TestClient
 
 from fscil.web.app import create_app
+from fscil.web.connections import ServerConfig
 from fscil.web.guard import Rules
 
 HOME = "http://127.0.0.1:8000"
@@ -47,9 +48,9 @@ def taught(path: Path) -> FakeLearner:
 
 
 @contextmanager
-def serving(app: FastAPI) -> Iterator[str]:
-    """The application behind a real socket; yields its address."""
-    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+def serving(app: FastAPI, **options: Any) -> Iterator[str]:
+    """The application behind a real socket, as `fscil serve` runs it; yields its address."""
+    server = uvicorn.Server(ServerConfig(app, port=0, **options))
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     try:

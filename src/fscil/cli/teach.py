@@ -243,18 +243,25 @@ def export(
 
 def serve(
     project: Annotated[Path | None, typer.Argument(metavar="[DIR]", help="The project's folder.")] = None,
-    host: Annotated[str, typer.Option("--host", help="Another address than this machine's own needs --token.")] = (
-        "127.0.0.1"
-    ),
+    host: Annotated[str, typer.Option("--host", help="0.0.0.0: other machines can reach the page.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65535)] = 8000,
-    token: Annotated[str | None, typer.Option("--token", help="What visitors must know.")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", help="File with the token (or FSCIL_TOKEN); else one is made.")
+    ] = None,
+    no_token: Annotated[bool, typer.Option("--no-token", help="Let everyone on this machine in.")] = False,
+    token: Annotated[str | None, typer.Option("--token", hidden=True)] = None,
     demo: Annotated[bool, typer.Option("--demo", help="A temporary project to play with.")] = False,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
 ) -> None:
     """The page: teach and try in a browser, on this machine."""
     from fscil.web.serve import serve as run
 
-    run(project, host, port, token, demo, open_browser)
+    if token is not None:
+        raise InputError(
+            "A token on the command line can be read by everyone on the machine; leave --token out (one is made), "
+            "or put it into FSCIL_TOKEN or a file for --token-file."
+        )
+    run(project, host, port, token_file, no_token, demo, open_browser)
 
 
 def _open(project: Path, readonly: bool = False) -> Learner:

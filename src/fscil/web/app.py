@@ -26,7 +26,7 @@ def create_app(learner: Learner, rules: Rules | None = None, *, demo: bool = Fal
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        served.batcher.close()
+        served.close()
 
     app = FastAPI(
         title="fscil teach",

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from fscil.core.errors import InputError
+from fscil.web.guard import busy
 
 LARGEST = 32  # images in one run of the encoder
 LONGEST = 512  # images that may wait
@@ -18,15 +18,15 @@ LONGEST = 512  # images that may wait
 class Batcher:
     """Collects images from requests; one thread runs `predict` on what has come together."""
 
-    def __init__(self, predict: Callable[[list[bytes]], list[Any]]) -> None:
+    def __init__(self, predict: Callable[[list[Any]], list[Any]]) -> None:
         self._predict = predict
-        self._waiting: deque[tuple[bytes, asyncio.Future[Any]]] = deque()
+        self._waiting: deque[tuple[Any, asyncio.Future[Any]]] = deque()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="predict")
         self._worker: asyncio.Task[None] | None = None
 
-    async def predict(self, images: list[bytes]) -> list[Any]:
+    async def predict(self, images: list[Any]) -> list[Any]:
         if len(self._waiting) + len(images) > LONGEST:
-            raise InputError("Too many images are waiting for an answer; try again in a moment.")
+            raise busy("Too many images are waiting for an answer; try again in a moment.")
         loop = asyncio.get_running_loop()
         tickets = [loop.create_future() for _ in images]
         self._waiting.extend(zip(images, tickets, strict=True))

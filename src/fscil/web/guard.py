@@ -4,6 +4,7 @@ A page in the user's own browser is the likely attacker of a server on localhost
 choose the Host of a name it does not own, forge Origin or Sec-Fetch-Site, or guess a token.
 """
 
+import asyncio
 import hashlib
 import hmac
 import ipaddress
@@ -13,12 +14,14 @@ from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-COOKIE = "fscil"
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 MEGABYTE = 1_000_000
+REFUSED = "fscil.refused"  # in the scope of a request that waits for its refusal
+SLOWLY = 0.1  # seconds between two refusals: ten guesses of a token in a second, however many guess
 _READING = ("GET", "HEAD", "OPTIONS")
 
 _HEADERS = {
@@ -42,6 +45,7 @@ class Rules:
     host: str = "127.0.0.1"  # the address the server is bound to
     token: str | None = None
     max_body: int = 64 * MEGABYTE
+    max_bodies: int = 256 * MEGABYTE  # of all requests together: what they may take of memory and temporary disk
 
     def knows_host(self, header: str) -> bool:
         """Whether a Host header names this server. A stranger's name that was made to point here does not."""
@@ -72,6 +76,8 @@ class Guard:
     def __init__(self, app: ASGIApp, rules: Rules, token_page: bytes = b"") -> None:
         self.app, self.rules = app, rules
         self.token_page = token_page  # asks a person for the token
+        self._refusing = asyncio.Lock()
+        self._held = 0  # bytes of bodies that are being worked on
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -80,6 +86,10 @@ class Guard:
             await send({"type": "websocket.close"})  # none is offered
         else:
             refusal = self._refusal(scope, Headers(scope=scope))
+            if refusal is not None and refusal.status_code == 401:
+                scope[REFUSED] = True  # the first to be hung up on where connections run out
+                async with self._refusing:
+                    await asyncio.sleep(SLOWLY)
             await (refusal or self._limited)(scope, receive, _with_headers(send))
 
     def _refusal(self, scope: Scope, headers: Headers) -> Response | None:
@@ -88,7 +98,7 @@ class Guard:
         if len(hosts) != 1 or not self.rules.knows_host(hosts[0]):
             return say(421, "This server does not answer to that host name; use the address it printed at its start.")
         if self.rules.token is not None and not scope["path"].startswith("/static/") and not self._has_token(headers):
-            return self._enter(scope)
+            return self._enter(scope, _cookie_name(hosts[0]))
         if not _same_origin(scope, hosts[0], headers):
             return say(403, "This request came from another site; use the page of this server.")
         length = headers.get("content-length", "0")
@@ -98,18 +108,19 @@ class Guard:
 
     def _has_token(self, headers: Headers) -> bool:
         """As a cookie or a bearer header."""
-        cookies = re.findall(rf"(?:^|;\s*){COOKIE}=([0-9a-f]+)", headers.get("cookie", ""))
+        cookies = re.findall(rf"(?:^|;\s*){_cookie_name(headers['host'])}=([0-9a-f]+)", headers.get("cookie", ""))
         scheme, _, bearer = headers.get("authorization", "").partition(" ")
         return any(hmac.compare_digest(each, self.rules.cookie()) for each in cookies) or (
             scheme.lower() == "bearer" and self.rules.admits(bearer.strip())
         )
 
-    def _enter(self, scope: Scope) -> Response:
+    def _enter(self, scope: Scope, cookie_name: str) -> Response:
         """The token may stand once in the page's address, which then sets the cookie; else it is asked for."""
         asks_for_page = scope["path"] == "/" and scope["method"] == "GET"
         given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
         if asks_for_page and given and self.rules.admits(given):
-            cookie = f"{COOKIE}={self.rules.cookie()}; Path=/; HttpOnly; SameSite=Strict"
+            # Lax: a link to the page, also the one that `serve --open` makes, comes from elsewhere.
+            cookie = f"{cookie_name}={self.rules.cookie()}; Path=/; HttpOnly; SameSite=Lax"
             return say(303, "Welcome.", {"location": "/", "set-cookie": cookie})
         headers = {"www-authenticate": "Bearer"}
         if asks_for_page and self.token_page:
@@ -123,14 +134,19 @@ class Guard:
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, counting its bytes as they come: a body may be longer than it said, or say nothing."""
-        seen, over, answered = 0, False, False
+        seen, answered = 0, False
+        over: Response | None = None
 
         async def counting() -> Message:
             nonlocal seen, over
             message = await receive()
             if message["type"] == "http.request":
                 seen += len(message.get("body", b""))
-                over = over or seen > self.rules.max_body
+                self._held += len(message.get("body", b""))
+                if seen > self.rules.max_body:
+                    over = self._too_large()
+                elif self._held > self.rules.max_bodies:
+                    over = say(503, "Too much is being sent at once; try again in a moment.", _LATER)
             # To whoever reads the body it looks as if the client were gone.
             return {"type": "http.disconnect"} if over else message
 
@@ -146,8 +162,10 @@ class Guard:
         except Exception:
             if not over or answered:
                 raise
+        finally:
+            self._held -= seen
         if over and not answered:
-            await self._too_large()(scope, receive, send)
+            await over(scope, receive, send)
 
 
 def _same_origin(scope: Scope, host: str, headers: Headers) -> bool:
@@ -179,6 +197,19 @@ def _with_headers(send: Send) -> Send:
 
 def say(status: int, sentence: str, headers: dict[str, str] | None = None) -> JSONResponse:
     return JSONResponse({"error": sentence}, status, headers)
+
+
+def busy(sentence: str) -> HTTPException:
+    return HTTPException(503, sentence, {"retry-after": _LATER["retry-after"]})
+
+
+_LATER = {"retry-after": "5", "connection": "close"}
+
+
+def _cookie_name(host: str) -> str:
+    """With the port: browsers send the cookies of a host to all servers on it, each of which has another token."""
+    port = re.search(r":(\d{1,5})$", host)
+    return f"fscil-{port[1] if port else 80}"
 
 
 def _host_name(header: str) -> str:

@@ -1,5 +1,6 @@
 """The API: routes that leave the project as it is, and routes that change it, one change at a time."""
 
+import asyncio
 import re
 import tempfile
 from collections.abc import Callable
@@ -18,13 +19,14 @@ from fscil.core.errors import InputError
 from fscil.teach import Change, Diagnosis, ImageInfo, Learned, MapPoint, Neighbour, Prediction
 from fscil.teach.project.limits import MAX_NAME
 from fscil.web import schemas
-from fscil.web.guard import MEGABYTE
+from fscil.web.guard import MEGABYTE, busy
 from fscil.web.served_project import TOP, ServedProject
 from fscil.web.uploads import MAX_IMAGES, Uploads, read_images, thumbnail
 
+EXPORTS = 4  # at once: each is a file on the temporary disk until it has been downloaded
 SHOWN = 5  # images of a class that the page shows beside its name
 FAILURES: dict[int | str, dict[str, Any]] = {
-    code: {"model": schemas.ErrorSentence} for code in (400, 401, 403, 413, 421, 422)
+    code: {"model": schemas.ErrorSentence} for code in (400, 401, 403, 413, 421, 422, 503)
 }
 NOT_FOUND: dict[int | str, dict[str, Any]] = {404: {"model": schemas.ErrorSentence}}
 
@@ -55,10 +57,7 @@ def reading_routes(served: ServedProject) -> APIRouter:
     @router.get("/classes")
     def classes() -> list[schemas.ClassSummary]:
         """All classes in the order they were learned."""
-        return [
-            schemas.ClassSummary(**asdict(each), shown=[image.id for image in learner.images(each.name)[:SHOWN]])
-            for each in learner.classes()
-        ]
+        return [schemas.ClassSummary(**asdict(each), shown=shown) for each, shown in learner.overview(SHOWN)]
 
     @router.get("/images", response_model=list[schemas.ImageEntry])
     def images(name: Annotated[str, Query(min_length=1, max_length=MAX_NAME)]) -> list[ImageInfo]:
@@ -68,7 +67,7 @@ def reading_routes(served: ServedProject) -> APIRouter:
     @router.post("/predict")
     async def predict(images: Uploads, top: Annotated[int, Form(ge=1, le=TOP)] = 5) -> list[Prediction]:
         """Name what is in each image, or say 'unknown'."""
-        answers = await served.batcher.predict(await read_images(images))
+        answers = await served.batcher.predict(await served.decoder.read(await read_images(images), keep=False))
         return [
             replace(answer, file=file.filename or "", top=answer.top[:top])
             for answer, file in zip(answers, images, strict=True)
@@ -77,8 +76,8 @@ def reading_routes(served: ServedProject) -> APIRouter:
     @router.post("/explain")
     async def explain(image: UploadFile, count: Annotated[int, Form(ge=1, le=12)] = 4) -> list[Neighbour]:
         """The training images most like an image."""
-        [content] = await read_images([image])
-        return await run_in_threadpool(learner.explain, content, count)
+        [picture] = await served.decoder.read(await read_images([image]), keep=False)
+        return await run_in_threadpool(learner.explain, picture, count)
 
     @router.get("/map")
     async def feature_map() -> list[MapPoint]:
@@ -100,13 +99,17 @@ def reading_routes(served: ServedProject) -> APIRouter:
         response_class=Response,
         responses={200: {"content": {"image/png": {}}}, **NOT_FOUND},
     )
-    def image(image_id: Annotated[str, PathParameter(pattern=r"^[0-9a-f]{64}$")]) -> Response:
+    async def image(image_id: Annotated[str, PathParameter(pattern=r"^[0-9a-f]{64}$")]) -> Response:
         """A thumbnail of one training image."""
-        try:
+
+        def draw() -> bytes | None:
             found = learner.image_bytes(image_id)
+            return thumbnail(found[0]) if found else None
+
+        try:
+            small = await asyncio.get_running_loop().run_in_executor(served.drawing, draw)
         except InputError as error:
             raise HTTPException(404, str(error)) from None
-        small = thumbnail(found[0]) if found else None
         if small is None:
             raise HTTPException(404, "The project has no such image.")
         # An id is the hash of the content: what it shows never changes.
@@ -116,20 +119,28 @@ def reading_routes(served: ServedProject) -> APIRouter:
     @router.get("/export", response_class=FileResponse, responses={200: {"content": {"application/octet-stream": {}}}})
     async def export() -> FileResponse:
         """The classifier as one ONNX file, checked against the project."""
+        if served.exports >= EXPORTS:
+            raise busy("Several exports are being made or downloaded; try again in a moment.")
+        served.exports += 1
         folder = tempfile.TemporaryDirectory(prefix="fscil-export-")
+
+        def done() -> None:
+            served.exports -= 1
+            folder.cleanup()
+
         target = Path(folder.name) / "model.onnx"
         try:
             async with served.exporting:
                 await run_in_threadpool(learner.export, target)
         except BaseException:
-            folder.cleanup()
+            done()
             raise
         name = re.sub(r"[^\w.-]+", "-", learner.path.name) or "model"
         return FileResponse(
             target,
             media_type="application/octet-stream",
             filename=f"{name}.onnx",
-            background=BackgroundTask(folder.cleanup),
+            background=BackgroundTask(done),
         )
 
     return router
@@ -146,7 +157,9 @@ def teaching_routes(served: ServedProject) -> APIRouter:
     @router.post("/learn")
     async def learn(name: Annotated[str, Form(min_length=1, max_length=MAX_NAME)], images: Uploads) -> Learned:
         """Learn a new class from a few images, or give an old one more."""
-        learned = await served.write(learner.learn, name, await read_images(images))
+        learned = await served.write(
+            learner.learn, name, await served.decoder.read(await read_images(images), keep=True)
+        )
         if not learned.added:
             reason = learned.skipped[0].reason if learned.skipped else "no images came"
             raise InputError(f"Nothing was learned: {reason}.")

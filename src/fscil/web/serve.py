@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import html
+import itertools
 import os
 import secrets
 import signal
 import socket
+import sys
 import tempfile
 import threading
 import webbrowser
@@ -24,18 +27,24 @@ from fscil.teach import Learner
 if TYPE_CHECKING:  # needs the packages of the extra
     from fscil.web.guard import Rules
 
-SHORTEST_TOKEN = 12  # characters: long enough that guessing over a network does not end
+VARIABLE = "FSCIL_TOKEN"
+SHORTEST_TOKEN = 16  # characters: with variety, long enough that guessing does not end
+VARIETY = 8  # different characters, and different steps from one to the next: 'aaaa', '1234' have few
 
 
 def serve(
     project: Path | None,
     host: str = "127.0.0.1",
     port: int = 8000,
-    token: str | None = None,
+    token_file: Path | None = None,
+    no_token: bool = False,
     demo: bool = False,
     open_browser: bool = False,
 ) -> None:
-    """Serve a project, or a temporary one with `demo`, until interrupted."""
+    """Serve a project, or a temporary one with `demo`, until interrupted.
+
+    Visitors must know a token: that in the environment (FSCIL_TOKEN) or in a file, else one that is made and printed.
+    """
     if demo == (project is not None):
         raise InputError("Give the folder of a project, or --demo for a temporary one; not both.")
     try:
@@ -45,19 +54,26 @@ def serve(
     except ImportError:
         raise InputError("The page needs more packages; install them with `pip install 'fscil[web]'`.") from None
     from fscil.web.app import create_app
+    from fscil.web.connections import ServerConfig
 
-    rules = check(host, token)
+    given = _given_token(token_file)
+    rules = check(host, given, no_token)
     listener = _listen(host, port)
-    with contextlib.closing(listener), _opened(project) as learner:
-        app = create_app(learner, rules, demo=demo)
-        address = page_address(host, listener.getsockname()[1], token)
-        print(f"Teach: {address}\nNothing leaves this machine. Press Ctrl-C to stop.", flush=True)
+    with contextlib.closing(listener), _opened(project) as learner, contextlib.ExitStack() as stack:
+        config = ServerConfig(create_app(learner, rules, demo=demo))
+        own_port = listener.getsockname()[1]
+        # A token that somebody keeps secret elsewhere does not belong into a log.
+        print(f"Teach: {page_address(host, own_port, None if given else rules.token)}", flush=True)
+        if given:
+            print(f"The page asks for the token in {token_file or VARIABLE}.", flush=True)
+        if no_token:
+            warning = "Without a token everyone with an account on this machine can use the page."
+            print(f"Warning: {warning}", file=sys.stderr, flush=True)
+        print("Nothing leaves this machine. Press Ctrl-C to stop.", flush=True)
         if open_browser:
+            link = stack.enter_context(_link(page_address(host, own_port, rules.token)))
             # The socket already listens, so the browser's first request waits for the server instead of failing.
-            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
-        config = uvicorn.Config(
-            app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=5
-        )
+            threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()
         if threading.current_thread() is threading.main_thread():
             # A service manager's request to stop ends like Ctrl-C: uvicorn shuts down, then hands the signal on.
             signal.signal(signal.SIGTERM, signal.default_int_handler)
@@ -65,19 +81,53 @@ def serve(
             uvicorn.Server(config).run(sockets=[listener])
 
 
-def check(host: str, token: str | None) -> Rules:
-    """The rules to serve under; refuses an address that others can reach without a good token."""
+def check(host: str, token: str | None, no_token: bool = False) -> Rules:
+    """The rules to serve under, with a token that is made where none is given."""
     from fscil.web.guard import Rules, is_loopback
 
-    example = secrets.token_urlsafe(18)
-    if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
-        raise InputError(f"The token must be {SHORTEST_TOKEN} or more plain characters, such as {example}.")
-    if token is None and not is_loopback(host):
+    if no_token:
+        if token is not None:
+            raise InputError(f"A token is given by {VARIABLE} or --token-file; leave that or --no-token out.")
+        if not is_loopback(host):
+            raise InputError(f"Other machines can reach {host}; leave --no-token out, a token is made and printed.")
+        return Rules(host=host)
+    made = secrets.token_urlsafe(24)
+    if token is not None and not _is_strong(token):
         raise InputError(
-            f"Other machines can reach {host}, so a token is needed; add for example --token {example}, "
-            f"or leave --host out to serve this machine alone."
+            f"The token can be guessed; give {SHORTEST_TOKEN} or more plain characters without a pattern, such as "
+            f"{made}, or none: one is made."
         )
-    return Rules(host=host, token=token)
+    return Rules(host=host, token=token or made)
+
+
+def _is_strong(token: str) -> bool:
+    plain = token.isascii() and token.isprintable() and len(token) >= SHORTEST_TOKEN
+    steps = {ord(one) - ord(other) for one, other in itertools.pairwise(token)}
+    return plain and len(set(token)) >= VARIETY and len(steps) >= VARIETY
+
+
+def _given_token(file: Path | None) -> str | None:
+    """From the environment or a file, not from the command line, which everyone on the machine can read."""
+    token = os.environ.get(VARIABLE)
+    if file is None:
+        return token or None
+    if token:
+        raise InputError(f"Give the token by {VARIABLE} or by --token-file, not by both.")
+    try:
+        with open(file, encoding="utf-8") as opened:
+            return opened.read(10_000).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "no text"
+        raise InputError(f"The token file {file} cannot be read ({reason}); check the path.") from None
+
+
+@contextlib.contextmanager
+def _link(address: str) -> Iterator[str]:
+    """A file of one's own that leads to the address: as an argument of the browser the token could be read by all."""
+    with tempfile.TemporaryDirectory(prefix="fscil-open-") as folder:
+        file = Path(folder) / "open.html"
+        file.write_text(f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">', encoding="utf-8")
+        yield file.as_uri()
 
 
 def page_address(host: str, port: int, token: str | None) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
 
@@ -9,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from fscil.teach import Learner
 from fscil.web.batching import Batcher
+from fscil.web.decoding import Decoder
 from fscil.web.guard import Rules
 
 Result = TypeVar("Result")
@@ -19,14 +21,22 @@ class ServedProject:
     def __init__(self, learner: Learner, rules: Rules, *, demo: bool) -> None:
         self.learner, self.rules, self.demo = learner, rules, demo
         self.batcher = Batcher(partial(learner.predict, top=TOP))
+        self.decoder = Decoder(learner.read)
+        self.drawing = ThreadPoolExecutor(1, thread_name_prefix="thumbnail")  # one picture in memory, whoever asks
         self._writing = asyncio.Lock()
         self.exporting = asyncio.Lock()  # seconds of work: one at a time, while teaching goes on
+        self.exports = 0  # being made or downloaded
         self._computing: dict[str, tuple[int, Awaitable[Any]]] = {}
 
     async def write(self, change: Callable[..., Result], *arguments: Any) -> Result:
         """One change of the project at a time."""
         async with self._writing:
             return await run_in_threadpool(change, *arguments)
+
+    def close(self) -> None:
+        self.batcher.close()
+        self.decoder.close()
+        self.drawing.shutdown(cancel_futures=True)
 
     async def generation(self) -> int:
         return await run_in_threadpool(lambda: self.learner.generation)
