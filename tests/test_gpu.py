@@ -99,13 +99,14 @@ def test_every_objective_can_be_recorded(objective: str, tmp_path: Path) -> None
     assert fmean(runs[1][-5:]) == pytest.approx(fmean(runs[0][-5:]), rel=0.1)
 
 
-def test_yourself_recorded_and_step_by_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("first_step", ["released", "dampened"])
+def test_yourself_recorded_and_step_by_step(first_step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config = digits("train.epochs=8")
     benchmark = load_benchmark(config.data)
     cache = FeatureCache(None, train_base(benchmark.session(0), config, tmp_path).backbone)
 
     def scores() -> float:
-        method = make("yourself", config.options["yourself"])
+        method = make("yourself", {**config.options["yourself"], "first_step": first_step})
         outcome = run_method(method, benchmark, cache, device=torch.device("cuda"))
         return float(summary(outcome.matrix)["gacc_grid"])
 

@@ -161,3 +161,17 @@ def test_what_a_network_does_not_have_is_said() -> None:
     base = trained_base(prepared(method, tiny_benchmark())[0], turns=1)
     with pytest.raises(InputError, match=r"train\.augment\.turn"):
         method.fit_base(base)
+
+
+def test_the_first_step_of_a_session_is_ten_times_the_dampened_one() -> None:
+    """As released, dampening 0.9 leaves the first gradient whole."""
+    sessions, _ = make_world()
+    rows = {}
+    for steps, first_step in ((0, "released"), (1, "released"), (1, "dampened")):
+        method = started(steps=steps, first_step=first_step)
+        method.fit_base(sessions[0])
+        method.fit_novel(sessions[1])
+        rows[steps, first_step] = method.mu_
+    at_first = rows[0, "released"]
+    assert (rows[1, "dampened"] - at_first).norm() > 1e-4
+    assert torch.allclose(rows[1, "released"] - at_first, 10 * (rows[1, "dampened"] - at_first), atol=1e-5)

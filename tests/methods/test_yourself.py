@@ -363,13 +363,6 @@ def test_centred_features_are_rectified_as_if_they_had_come_so() -> None:
     assert torch.allclose(centred.scores(exams[1][0]), by_hand.scores(moved(exams[1][0])), atol=1e-4)
 
 
-def test_replay_protects_the_base_classes() -> None:
-    """Only novel shots and no replay of old classes would forget; the Gaussians keep base accuracy."""
-    _, exams = make_world()
-    view, labels = exams[0]
-    assert (learned().scores(view).argmax(1) == labels).float().mean() > 0.9
-
-
 def test_layers_default_to_the_three_before_the_last() -> None:
     assert YourSelf().blocks(12) == (9, 10, 11)
     assert YourSelf().blocks(3) == (1, 2)

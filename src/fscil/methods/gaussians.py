@@ -45,7 +45,8 @@ class ClassGaussians:
     def sample(self, classes: Tensor, per_class: int, generator: torch.Generator) -> Tensor:
         """(len(classes) * per_class, groups, dim), class by class."""
         groups, dim = self.means.shape[1:]
-        noise = torch.randn(len(classes), groups, per_class, dim, generator=generator, device=self.means.device)
+        shape, kind = (len(classes), groups, per_class, dim), self.means.dtype
+        noise = torch.randn(shape, generator=generator, dtype=kind, device=self.means.device)
         drawn = noise @ self.factors[classes].transpose(-1, -2) + self.means[classes][:, :, None]
         return drawn.transpose(1, 2).flatten(0, 1)
 
@@ -68,7 +69,7 @@ class ClassGaussians:
 
     def _factor(self, covariances: Tensor) -> Tensor:
         """Cholesky factors; the jitter grows until the (possibly rank-deficient) covariance can be factored."""
-        identity = torch.eye(covariances.shape[-1], device=covariances.device)
+        identity = torch.eye(covariances.shape[-1], dtype=covariances.dtype, device=covariances.device)
         jitter = self.jitter
         while True:
             factors, failed = torch.linalg.cholesky_ex(covariances + jitter * identity)

@@ -223,9 +223,9 @@ class YourSelf(Method):
             by_logits.append(class_relation(predicted, wanted, self.weight_cr, self.reverse_relations))
         novel_counts = self.weight_novel and self.session_ > 0
         if novel_counts or self.weight_all:
-            weight = torch.full_like(labels, self.weight_all / len(labels), dtype=torch.float)
+            weight = predicted.new_full(labels.shape, self.weight_all / len(labels))
             if novel_counts:
-                novel = (labels >= self.base_classes_).float()
+                novel = (labels >= self.base_classes_).to(weight.dtype)
                 weight += self.weight_novel * novel / novel.sum().clamp(min=1)
             by_logits.append(cross_entropy(predicted, labels, weight))
         if by_logits:
