@@ -168,7 +168,7 @@ def test_the_first_step_of_a_session_is_ten_times_the_dampened_one() -> None:
     sessions, _ = make_world()
     rows = {}
     for steps, first_step in ((0, "released"), (1, "released"), (1, "dampened")):
-        method = started(steps=steps, first_step=first_step)
+        method = started(steps=steps, first_step=first_step, lr=10.0)
         method.fit_base(sessions[0])
         method.fit_novel(sessions[1])
         rows[steps, first_step] = method.mu_
