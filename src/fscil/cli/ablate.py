@@ -42,7 +42,7 @@ def ablate(
     """Losses, layers, weights, calibration and cost of YourSelf, from one trained network: OUT/ablation.html."""
     # Imported here: torch takes seconds to load, and `fscil --help` should not wait for it.
     from fscil.core.progress import Reporter
-    from fscil.core.storage import write_json, write_text
+    from fscil.core.storage import write_sealed, write_text
     from fscil.experiments.ablate.collect import collect_ablation
     from fscil.experiments.ablate.plan import PARTS
     from fscil.experiments.ablate.study import Study
@@ -67,7 +67,7 @@ def ablate(
     study = Study(run.on)
     study.measure(parts)
     found = collect_ablation(study)
-    write_json(folder / "ablation.json", found.to_json())
+    write_sealed(folder / "ablation.json", found.to_json())
     write_text(folder / "ablation.md", ablation_markdown(found))
     write_text(folder / "ablation.html", ablation_html(found))
     if as_json:

@@ -46,7 +46,7 @@ def bench(
     # Imported here: torch takes seconds to load, and `fscil --help` should not wait for it.
     from fscil.core.hardware import pick_device
     from fscil.core.progress import Reporter
-    from fscil.core.storage import claim_folder, write_json, write_text
+    from fscil.core.storage import claim_folder, write_sealed, write_text
     from fscil.experiments.bench.collect import collect_bench
     from fscil.experiments.bench.engines import ENGINES, Grid, fill_grid
     from fscil.experiments.bench.plan import BenchRequest, make_plan
@@ -72,7 +72,7 @@ def bench(
     grid = Grid(plan, Reporter(), fresh=force)
     failures = fill_grid(grid, engine)
     found = collect_bench(grid, failures)
-    write_json(folder / "bench.json", found.to_json())
+    write_sealed(folder / "bench.json", found.to_json())
     write_text(folder / "bench.md", bench_markdown(found))
     write_text(folder / "bench.html", bench_html(found))
     if as_json:

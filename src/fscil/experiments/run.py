@@ -62,8 +62,7 @@ class Run:
         claim_folder(out, force=force, resume=resume)
         stored = out / "config.json"
         if resume and not force and stored.exists():
-            # A key that came later had its default.
-            _check_same({**to_dict(Config()), **read_json(stored)}, to_dict(config), out)
+            _check_same(read_json(stored), to_dict(config), out)
         write_json(stored, to_dict(config))
         network = NetworkRun(config, out, reporter or Reporter(quiet=True), checkpoint=checkpoint, fresh=force)
         return cls(config, out, network)
@@ -144,7 +143,10 @@ def obstacle(name: str, config: Config) -> str:
     return ""
 
 
-def _check_same(stored: dict[str, Any], wanted: dict[str, Any], out: Path) -> None:
+def _check_same(stored: Any, wanted: dict[str, Any], out: Path) -> None:
+    if not isinstance(stored, dict):
+        raise InputError(f"{out / 'config.json'} holds no config; add --force to start over, or choose another --out.")
+    stored = {**to_dict(Config()), **stored}  # a key that came later had its default
     for key, value in wanted.items():
         if key not in _FREE_KEYS and stored.get(key) != value:
             name = _first_difference(key, stored.get(key), value)

@@ -20,7 +20,7 @@ from fscil.core.config import Config, DataConfig, to_dict
 from fscil.core.errors import InputError
 from fscil.core.hardware import describe, forget_peak, pick_device, settle
 from fscil.core.progress import Reporter, Update
-from fscil.core.storage import read_json, write_json, write_text
+from fscil.core.storage import read_json, write_sealed, write_text
 from fscil.data import Benchmark, load_benchmark
 from fscil.evaluation.features import FeatureCache
 from fscil.evaluation.identity import data_sha256, digest, weights_sha256
@@ -205,7 +205,7 @@ class NetworkRun:
                 document = cell.measure(update)
             spent = round(time.monotonic() - started, 3)
             made = {"inputs": cell.inputs, "measuring_seconds": spent, "hardware": describe(self.device)}
-            write_json(cell.path, {**made, **document})
+            write_sealed(cell.path, {**made, **document})
 
     def attempt(self, work: Callable[[], Any], name: str) -> Failure | None:
         """One method's fault must not cost the others their night: it is written down and named."""
