@@ -9,6 +9,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from feature_worlds import make_world
@@ -31,8 +32,9 @@ from fscil.cli import main as cli
 from fscil.core import config as configs
 from fscil.core.errors import InputError
 from fscil.data import Benchmark, Session, View
+from fscil.data.dataset import ImageSet
 from fscil.data.registry import REGISTRY as DATASETS
-from fscil.evaluation.protocol import prepare, run_method
+from fscil.evaluation.protocol import Outcome, prepare, run_method
 from fscil.experiments.bench.plan import own_recipe
 from fscil.methods import REGISTRY, Method, Prototypes, make
 
@@ -67,11 +69,14 @@ def learn(method: Method, sessions: list[Session]) -> None:
         (method.fit_base if session.index == 0 else method.fit_novel)(session)
 
 
-def matrix(name: str, benchmark: Benchmark) -> list[list[float]]:
+def run(name: str, benchmark: Benchmark) -> Outcome:
     """Through the protocol, which itself refuses scores of another shape than (images, classes seen) or not finite."""
     network = tiny_network(benchmark.base)
-    method = make(name, options(name))
-    return run_method(method, benchmark, tiny_features(benchmark.base), network=network).matrix.to_lists()
+    return run_method(make(name, options(name)), benchmark, tiny_features(benchmark.base), network=network)
+
+
+def matrix(name: str, benchmark: Benchmark) -> list[list[float]]:
+    return run(name, benchmark).matrix.to_lists()
 
 
 def refusal(work: Callable[[], object]) -> str:
@@ -148,37 +153,112 @@ def test_inputs_are_left_alone(name: str) -> None:
     assert not any(parameter.requires_grad for parameter in tiny_network().classifier.parameters())
 
 
+def exam_of_all(method: Method, benchmark: Benchmark) -> View:
+    """All test images as the protocol shows them after the last session."""
+    ((_, view),) = examiner(method, benchmark).shown(SESSIONS)
+    return view
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_is_left_of_an_old_sessions_images(name: str) -> None:
-    """Not the session, not its pixels, and no record with one row per image."""
+def test_an_image_is_scored_alone_as_among_others(name: str) -> None:
+    """Else the others could tell of its class: that there are as many of each, or which of them came last."""
+    method, benchmark = fresh(name), tiny_benchmark()
+    learn(method, prepared(method, benchmark))
+    view = exam_of_all(method, benchmark)
+    for scorer in (method.scores, *method.variants().values()):
+        whole = scorer(view)
+        for row in (0, 1, 17, len(view) - 1):
+            assert torch.allclose(scorer(view[row : row + 1])[0], whole[row], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scoring_changes_nothing(name: str) -> None:
+    method, benchmark = fresh(name), tiny_benchmark()
+    view = exam_of_all(method, benchmark)
+    for session in prepared(method, benchmark):
+        learn(method, [session])
+        before, names, random = copy.deepcopy(method.state_dict()), set(vars(method)), torch.get_rng_state()
+        for scorer in (method.scores, *method.variants().values()):
+            scorer(view)
+        assert _alike(before, method.state_dict())
+        assert set(vars(method)) == names
+        assert torch.equal(torch.get_rng_state(), random)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_test_image_can_be_reached_from_it(name: str) -> None:
+    method, benchmark = fresh(name), tiny_benchmark()
+    exams = examiner(method, benchmark)
+    rows = Rows([exams._view, *[benchmark.exam(index).images for index in range(SESSIONS + 1)]])
+    for session in prepared(method, benchmark):
+        learn(method, [session])
+        exams.row(session.index, method.scores)
+        for scorer in method.variants().values():
+            exams.row(session.index, scorer)
+        assert not rows.within(method)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_comes_later_changes_nothing_before(name: str) -> None:
+    one, other = (run(name, benchmark) for benchmark in (tiny_benchmark(), another_future()))
+    assert list(one.variants) == list(other.variants)
+    for mine, theirs in ((one.matrix, other.matrix), *zip(one.variants.values(), other.variants.values(), strict=True)):
+        assert mine.to_lists()[:2] == theirs.to_lists()[:2]
+    if name not in FLOOR:
+        assert one.matrix.to_lists() != other.matrix.to_lists()
+
+
+def another_future() -> Benchmark:
+    """Sessions 2 and 3 with other images, and fewer of them to test on."""
+    benchmark, rng = tiny_benchmark(), np.random.default_rng(1)
+    dataset, first = benchmark._dataset, BASE + WAY
+
+    def changed(part: ImageSet) -> ImageSet:
+        later = part.labels >= first
+        images = np.where(later[:, None, None, None], rng.integers(0, 256, part.images.shape), part.images)
+        return ImageSet(images.astype(np.uint8), part.labels)
+
+    test = changed(dataset.test)
+    keep = (test.labels < first) | (np.arange(len(test.labels)) % 2 == 0)
+    fewer = ImageSet(test.images[keep], test.labels[keep])
+    return Benchmark(dataclasses.replace(dataset, train=changed(dataset.train), test=fewer), benchmark._config)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_it_keeps_no_more_images_than_it_says(name: str) -> None:
+    """Neither pixels nor features of single ones; and not the session, nor any record with one row per image."""
     method = fresh(name)
     sessions = prepared(method, tiny_benchmark())
+    images = [tiny_benchmark().session(session.index).images for session in sessions]
+    rows = Rows([*[session.view for session in sessions], *images])
     while sessions:
         learn(method, [sessions.pop(0)])
     gc.collect()
+    assert len(rows.within(method)) <= method.keeps_images * (BASE + WAY * SESSIONS)
     for thing in _reachable(method):
         assert not isinstance(thing, Session | View)
-        if isinstance(thing, torch.Tensor):
+        if isinstance(thing, torch.Tensor) and not method.keeps_images:
             assert thing.dtype != torch.uint8 or thing.ndim < 4, "pixels"
             assert BASE * PER_BASE_CLASS not in thing.shape, f"one row per base image: {tuple(thing.shape)}"
 
 
 def test_a_hoarder_is_caught() -> None:
-    """The walk above finds what a method hides, in whatever way it does."""
+    """The walks above find what a method hides, in whatever way it does."""
     for hide in (
         lambda method, session: setattr(method, "kept", {"deep": [(session.images,)]}),
         lambda method, session: setattr(method, "kept", lambda: session),
         lambda method, session: setattr(method, "kept", session.view.final.clone()),
+        lambda method, session: setattr(method, "kept", session.view.final[7:8].mT.clone().mT),
+        lambda method, session: setattr(method, "kept", session.images[7].flatten().numpy()),
+        lambda method, session: setattr(method, "kept", session.images[7].numpy().tobytes()),
     ):
         method = fresh("prototypes")
         session = prepare(tiny_benchmark().session(0), Looker(), tiny_features(), CPU)
+        rows = Rows([session.view, session.images])
+        assert not rows.within(method)
         hide(method, session)
         del session
-        found = list(_reachable(method))
-        tensors = [thing for thing in found if isinstance(thing, torch.Tensor)]
-        assert any(isinstance(thing, Session) for thing in found) or any(
-            BASE * PER_BASE_CLASS in tensor.shape for tensor in tensors
-        )
+        assert rows.within(method)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -300,6 +380,48 @@ def test_it_tells_what_it_is(name: str) -> None:
 def test_an_unknown_method_gets_the_nearest_name() -> None:
     with pytest.raises(InputError, match="did you mean 'yourself'"):
         make("yourslef")
+
+
+class Rows:
+    """Images and their features, each by its bytes, to be found wherever they are kept."""
+
+    def __init__(self, holders: list[Any]) -> None:
+        self._known: set[bytes] = set()
+        for tensor in _tensors(holders):
+            self._known |= set(_rows(tensor.flatten(1).numpy()))
+        self._widths = {len(row) for row in self._known}
+
+    def within(self, start: object) -> set[bytes]:
+        """Those that an object leads to: as rows of a tensor or array, as one of their own, or as plain bytes."""
+        found = set()
+        for thing in _reachable(start):
+            if isinstance(thing, torch.Tensor):
+                thing = thing.detach().numpy()
+            if isinstance(thing, np.ndarray):
+                content = np.ascontiguousarray(thing).tobytes()
+            elif isinstance(thing, bytes):
+                content = thing
+            else:
+                continue
+            for width in self._widths:
+                if len(content) % width == 0:
+                    parts = {content[place : place + width] for place in range(0, len(content), width)}
+                    found |= parts & self._known
+        return found
+
+
+def _rows(array: np.ndarray) -> list[bytes]:
+    return [row.tobytes() for row in array]
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(_alike(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(_alike, one, other))
+    return bool(one == other)
 
 
 def _tensors(item: object) -> list[torch.Tensor]:

@@ -30,6 +30,7 @@ class Method(Checked, ABC):
     title: ClassVar[str]  # as printed in tables
     paper: ClassVar[str]
     needs: ClassVar[frozenset[str]] = frozenset()  # of "layers", "images", "backbone": what a session must carry
+    keeps_images: ClassVar[int] = 0  # of a class, after its session: pixels, or features of single images
     differences: ClassVar[str] = ""  # known differences from the paper or its code, in one line
 
     def __init_subclass__(cls) -> None:
