@@ -44,7 +44,11 @@ def report_html(results: Sequence[Result], analysis: AnalysisLike = None, baseli
         shots=prose.shots(results),
         test_images=results[0].matrix.test_counts,
         comparison=tables.comparison_table(found),
-        comparison_notes=[prose.comparison_notes(found, tables.shown_quantities(found)), prose.spread_note(results)],
+        comparison_notes=[
+            prose.comparison_notes(found, tables.shown_quantities(found)),
+            prose.spread_note(results),
+            *prose.branch_notes(results),
+        ],
         legend=[(looks[row.method], row.title) for row in found.rows],
         sessions=_sessions(found, looks) if novel else None,
         layers=_layers(inside),

@@ -6,6 +6,7 @@ from fscil.metrics.names import HEADLINE
 from fscil.pages.kit.prose import capitalised, counted, number, percent, probability, signed
 from fscil.pages.kit.table import text
 from fscil.pages.report.tables import terminal_table
+from fscil.results.branches import DeadBranch, dead_branches
 from fscil.results.comparison import Comparison, MethodRow, compare_methods
 from fscil.results.result import Result
 from fscil.results.significance import LEVEL, Difference
@@ -19,7 +20,8 @@ def comparison_text(results: Sequence[Result], baseline: str | None = None) -> s
     found = compare_methods(results, baseline)
     few = len(found.rows) <= _FEW
     made = text(terminal_table(found, short=not few), upright=few)
-    return "\n\n".join([headline(found).replace("\u00a0", " "), made, spread_note(results)])
+    notes = [spread_note(results), *branch_notes(results)]
+    return "\n\n".join([headline(found), made, *notes]).replace("\u00a0", " ")
 
 
 def headline(found: Comparison) -> str:
@@ -85,6 +87,27 @@ def spread_note(results: Sequence[Result]) -> str:
     if len(set(map(frozenset, draws.values()))) > 1:
         note += ". Not all methods have the same draws: means are over each one's own, differences over the shared ones"
     return f"{note}."
+
+
+def branch_notes(results: Sequence[Result]) -> list[str]:
+    """A sentence for every branch of an ensemble that died in some draw: the ensemble's own numbers do not show it."""
+    found: dict[tuple[str, str], list[DeadBranch]] = {}
+    for dead in dead_branches(results):
+        found.setdefault((dead.result.method, dead.label), []).append(dead)
+    notes = []
+    for (method, label), draws in found.items():
+        total = sum(result.method == method for result in results)
+        worst = min(draws, key=lambda dead: dead.lowest)
+        where = f" in {len(draws)} of {total} draws" if total > 1 else ""
+        session = min(dead.sessions[0] for dead in draws)
+        when = f"after session {session}" if session else "in the base session"
+        notes.append(
+            f"{worst.result.title}: the branch of {label} died{where}, first {when}. Alone it names "
+            f"{percent(worst.lowest)} of the test images of base classes at its worst, {percent(worst.first)} after "
+            f"the base session; the other branches answer for it. A smaller rate (lr) or first_step=dampened may keep "
+            f"it alive."
+        )
+    return notes
 
 
 def comparison_notes(found: Comparison, shown: Sequence[str]) -> str:
