@@ -30,3 +30,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).as_posix().startswith(SLOW):
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """A skipped test is a dot among a thousand; that the page was not looked at must be seen."""
+    skipped = [each for each in terminalreporter.stats.get("skipped", []) if "No browser test" in str(each.longrepr)]
+    if skipped:
+        reason = str(skipped[0].longrepr[2]).rpartition(": ")[2]
+        terminalreporter.write_sep("!", f"{len(skipped)} BROWSER TESTS DID NOT RUN: {reason}", red=True, bold=True)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 import os
 import shutil
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 from strokes import Stroke, drawn
@@ -14,20 +16,35 @@ from strokes import Stroke, drawn
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
-def chromium() -> str:
-    """The browser on the PATH; the test is skipped where there is none."""
-    pytest.importorskip("playwright", reason="playwright is not installed")
-    found = next((path for name in NAMES if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip(f"no browser on the PATH ({', '.join(NAMES)})")
-    return found
+LONG = 300_000  # milliseconds: what a page may take on a busy machine
+
+
+def module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        _missing(f"{name.partition('.')[0]} is not installed")
+
+
+def chromium(playwright: Any) -> str:
+    """The browser on the PATH, or the one that `playwright install chromium` brought."""
+    own = playwright.chromium.executable_path
+    found = next((path for name in NAMES if (path := shutil.which(name))), own if Path(own).is_file() else None)
+    return found or _missing(f"no {NAMES[0]} on the PATH and none of playwright's own")
+
+
+def _missing(reason: str) -> NoReturn:
+    """Tests that need a browser are left out, which conftest.py says loudly; not so in CI."""
+    if os.environ.get("CI"):
+        pytest.fail(f"No browser test can run here: {reason}")
+    pytest.skip(f"No browser test can run here: {reason}")
 
 
 def launch(playwright: Any) -> Any:
     options = ["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream"]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         options.append("--no-sandbox")  # Chromium does not start as root with it
-    return playwright.chromium.launch(executable_path=chromium(), args=options)
+    return playwright.chromium.launch(executable_path=chromium(playwright), args=options, timeout=LONG)
 
 
 def draw(page: Any, pad: str, name: str, seed: int) -> None:

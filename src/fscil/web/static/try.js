@@ -66,6 +66,7 @@ export class Try {
 
   changed() {
     this.round += 1;
+    byId("try").dataset.round = this.round;
     clearTimeout(this.timer);
     byId("try-clear").disabled = this.blank;
     if (this.blank) this.showNothing();
@@ -145,6 +146,7 @@ export class Try {
           ),
         ),
       );
+      byId("because").dataset.round = round;
       this.showReasons(near.length > 0);
     } catch (error) {
       failure(error);
