@@ -356,7 +356,7 @@ def test_folders_that_are_no_projects(tmp_path: Path) -> None:
 
 
 def test_a_waiting_writer_says_so(learner: Learner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fscil.teach.project.store.WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("fscil.teach.project.connection.WAIT_SECONDS", 0.1)
     other = sqlite3.connect(learner.path / "project.sqlite", isolation_level=None)
     second = Learner.open(learner.path)
     other.execute("BEGIN IMMEDIATE")

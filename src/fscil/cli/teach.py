@@ -31,16 +31,22 @@ def init(
     features_only: Annotated[
         bool, typer.Option("--features-only", help="Keep no images, only what the encoder saw in them.")
     ] = False,
-    model: Annotated[
-        Path | None, typer.Option("--from", help="A model of `fscil export`: go on where it was exported.")
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", help="A model of `fscil export`, or a folder with a folder of images per class."),
     ] = None,
 ) -> None:
-    """Make a project in a new folder."""
+    """Make a project in a new folder; with --from it knows classes from the beginning."""
     from fscil.teach import Learner, import_onnx
 
-    if model is not None:
-        with import_onnx(model, project) as learner:
-            say(f"Made {project} from {model}: {len(learner.classes())} classes.")
+    if source is not None and source.expanduser().is_dir():
+        learned = Learner.create_from(project, source, encoder, keep_images=not features_only)
+        for result in learned:
+            _say_learned(result)
+        say(f"Made {project} from {source}: {sum(result.added > 0 for result in learned)} classes.")
+    elif source is not None:
+        with import_onnx(source, project) as learner:
+            say(f"Made {project} from {source}: {len(learner.classes())} classes.")
     else:
         with Learner.create(project, encoder, keep_images=not features_only) as learner:
             kept = "images and features" if learner.keeps_images else "features only"
@@ -168,6 +174,52 @@ def threshold(
                 raise InputError(f"'{value}' is not a number; give a similarity from -1 to 1, or auto.") from None
             learner.set_threshold(number)
         say(f"{learner.threshold():.3f}")
+
+
+@app.command()
+def backup(
+    project: ProjectArgument,
+    file: Annotated[Path, typer.Argument(help="The file to write, such as project.zip.")],
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+) -> None:
+    """Write the whole project into one file, also while it is served; checked after writing."""
+    if file.exists() and not force:
+        raise InputError(f"{file} already exists; add --force to overwrite it.")
+    with _open(project, readonly=True) as learner:
+        made = learner.backup(file)
+    say(f"Wrote {file}: {made.classes} classes, {made.images} images, {made.bytes / 1e6:.1f} MB.")
+    say(f"To bring it back: fscil teach restore {file} DIR")
+
+
+@app.command()
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file of `fscil teach backup`.")], project: ProjectArgument
+) -> None:
+    """Make a project from a backup, in a new folder; checked before."""
+    from fscil.teach.upkeep import restore as bring_back
+
+    made = bring_back(file, project)
+    say(f"Restored {project} from {file}: {made.classes} classes, {made.images} images.")
+
+
+@app.command()
+def check(
+    project: ProjectArgument,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Save what can be saved, from the pictures where it must; delete nothing.")
+    ] = False,
+) -> None:
+    """Is the project whole: every row of its database, the encoder, every picture."""
+    from fscil.teach.upkeep import check as examine
+
+    found = examine(project, repair)
+    for sentence in found.right:
+        say(sentence)
+    for sentence in found.wrong:
+        say(sentence, err=True)
+    if found.wrong:
+        advice = "bring them back from a backup, or remove the images" if repair else "see above, or add --repair"
+        raise InputError(f"{project} is not whole; {advice}.")
 
 
 def predict(

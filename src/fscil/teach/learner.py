@@ -17,12 +17,15 @@ from fscil.teach.learning.encoder import Encoder, Reference
 from fscil.teach.learning.knowledge import principal_axes
 from fscil.teach.learning.snapshot import Snapshot, load_snapshot
 from fscil.teach.project import changes, files, pictures, records
+from fscil.teach.project.backup import backup
+from fscil.teach.project.leftovers import beside, clear
 from fscil.teach.project.limits import MAX_IMAGES_AT_ONCE, class_name
 from fscil.teach.project.making import assembled
+from fscil.teach.project.note import NOTE
 from fscil.teach.project.pictures import Picture, Source
 from fscil.teach.project.store import Store
-from fscil.teach.project.transaction import no_such_class
-from fscil.teach.project.trash import stored_image
+from fscil.teach.project.transaction import image_path, no_such_class
+from fscil.teach.project.trash import stored_content
 
 RIVALS = 3
 SLICE = 256  # images that are decoded together
@@ -100,6 +103,11 @@ class Learner:
         """What a user should know about the encoder; empty where there is nothing to say."""
         return self._store.meta("note") or ""
 
+    @property
+    def noted(self) -> bool:
+        """Is there a note of what the database must hold, or is the project older than notes?"""
+        return (self.path / NOTE).exists() or self._store.meta("schema") == "1"
+
     def settle_threads(self) -> None:
         """For programs that own their process: a small network is fastest on one thread, as two would spend more time
         waiting for each other than computing, most of all on a busy machine. Takes effect when the network is loaded.
@@ -153,7 +161,12 @@ class Learner:
             raise InputError(f"There is no image {image_id[:64]!r} in the project.")
         if not self.keeps_images:
             return None
-        return stored_image(self.path, *rows[0]), rows[0][1]
+        return stored_content(self.path, image_path(self.path, *rows[0]).name), rows[0][1]
+
+    def picture_names(self) -> list[str]:
+        """The files in images/ that the project needs, also for undoing; none where it keeps only features."""
+        rows = self._store.all("SELECT sha256, media FROM images") if self.keeps_images else []
+        return [image_path(self.path, *row).name for row in rows]
 
     def history(self) -> list[records.Change]:
         rows = self._store.all("SELECT number, at, what, undone FROM changes ORDER BY number")
@@ -279,9 +292,15 @@ class Learner:
         """An ONNX model that answers as the project does."""
         from fscil.teach.onnx.export import CHECKED, export
 
+        clear(Path(path).parent, beside(Path(path)))  # of exports that were killed
         snapshot = self.snapshot()
         own = [self.image_bytes(image_id) for image_id in snapshot.knowledge.left_out(CHECKED).ids]
         return export(snapshot, self.encoder, self.path / "state", [item[0] for item in own if item], Path(path))
+
+    def backup(self, path: str | Path) -> records.Backup:
+        """The whole project in one file, for `restore`; others may go on teaching meanwhile."""
+        note = backup(self.path, Path(path).expanduser())
+        return records.Backup(str(path), Path(path).expanduser().stat().st_size, note.classes, note.images)
 
     # Inside
 

@@ -11,7 +11,6 @@ import logging
 import os
 import subprocess
 import sys
-import tempfile
 import warnings
 from pathlib import Path
 
@@ -22,6 +21,7 @@ from fscil.core.errors import InputError
 from fscil.teach.encoders.loading import load
 from fscil.teach.encoders.torch_encoder import TorchEncoder
 from fscil.teach.learning.encoder import Reference
+from fscil.teach.project.leftovers import workplace
 
 OPSET = 20  # that of `graph.py`
 REFUSED = 2  # exit code: standard error holds a sentence for the user
@@ -29,8 +29,8 @@ REFUSED = 2  # exit code: standard error holds a sentence for the user
 
 def trace(reference: Reference, state: Path) -> bytes:
     """A model from uint8 squares (n, size, size, 3) to vectors (n, width). Takes seconds; threads may go on."""
-    with tempfile.TemporaryDirectory(prefix="fscil-trace-") as folder:
-        target = Path(folder) / "encoder.onnx"
+    with workplace("trace") as folder:
+        target = folder / "encoder.onnx"
         command = [sys.executable, "-m", __name__, reference.to_json(), str(state), str(target)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)

@@ -126,8 +126,9 @@ def undo(store: Store) -> str:
 
 
 def _take_back(transaction: Transaction, number: int, kind: str, detail: dict[str, Any]) -> None:
-    if kind == "import":
-        raise InputError("There is nothing to undo: the rest came with the imported model.")
+    if kind in ("import", "repair"):
+        came = "came with the imported model" if kind == "import" else "was there before the repair"
+        raise InputError(f"There is nothing to undo: the rest {came}.")
     if kind == "threshold":
         transaction.set_meta("threshold", detail["old"])
         return

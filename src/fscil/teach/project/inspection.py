@@ -21,11 +21,11 @@ import numpy as np
 
 from fscil.core.errors import InputError
 from fscil.data.images import SUFFIX_OF
-from fscil.teach.project.note import NOTE, Note
+from fscil.teach.project.note import NOTE, Note, OutdatedError
 from fscil.teach.project.tally import OUTSIDE, VERSION, described, expected, row_hash, total
 
 FILE = "project.sqlite"
-_SHA256 = re.compile("[0-9a-f]{64}")
+SHA256 = re.compile("[0-9a-f]{64}")
 _REFERENCE = {"kind": str, "name": str, "sha256": str, "image_size": int, "blocks": list, "dim": int}
 _TOGETHER = 500  # rows
 _LARGEST_FEATURES = 2**24  # numbers of one image
@@ -36,7 +36,7 @@ class Contents:
     now: Note
     version: int
     meta: dict[str, str]
-    pictures: list[str]  # names of the image files of all rows
+    pictures: list[str]  # names of the image files of all rows; none where only features are kept
 
 
 def inspect(connection: sqlite3.Connection, project: Path, note: Note | None) -> Contents:
@@ -48,22 +48,20 @@ def inspect(connection: sqlite3.Connection, project: Path, note: Note | None) ->
         connection.execute("ROLLBACK")
     now, digest = contents.now, contents.meta.get("digest")
     if digest != now.digest and (digest or contents.version >= VERSION):
-        raise damaged(project, "its content is not what was written")
+        raise DamagedError(project, "its content is not what was written")
     _compare(now, note, project, contents.version)
-    if contents.meta["keep_images"] == "1":
-        _look_for(contents.pictures, project)
     return contents
 
 
 def read_contents(connection: sqlite3.Connection, project: Path) -> Contents:
-    version = _check_schema(connection, project)
+    version = check_schema(connection, project)
     found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if found != "ok":
-        raise damaged(project, str(found).splitlines()[-1])
+        raise DamagedError(project, str(found).splitlines()[-1])
     rows = {table: _rows(connection, project, table) for table in ("meta", "changes", "classes")}
     meta = dict(rows["meta"])
     rows["meta"] = [row for row in rows["meta"] if row[0] not in OUTSIDE]
-    size = _check_meta(meta, project)
+    size = check_meta(meta, project)
     digest = sum(row_hash(table, *row) for table in rows for row in rows[table])
     classes = sum(row[4] is None for row in rows["classes"])
     images, pictures = 0, []
@@ -73,17 +71,20 @@ def read_contents(connection: sqlite3.Connection, project: Path) -> Contents:
         digest += sum(row_hash("images", *row) for row in some)
         pictures += _check_images(some, size, project)
         images += sum(row[-1] is None for row in some)
-    return Contents(Note(int(meta["generation"]), classes, images, total(digest)), version, meta, pictures)
+    now = Note(int(meta["generation"]), classes, images, total(digest))
+    return Contents(now, version, meta, pictures if meta["keep_images"] == "1" else [])
 
 
-def damaged(project: Path, what: str) -> InputError:
-    return InputError(
-        f"{project / FILE} is not a readable project ({what}); restore it from a copy or backup, or let "
-        f"`fscil teach check {project} --repair` save what can be saved."
-    )
+class DamagedError(InputError):
+    def __init__(self, project: Path, what: str) -> None:
+        super().__init__(
+            f"{project / FILE} is not a readable project ({what}); restore it from a copy or backup, or let "
+            f"`fscil teach check {project} --repair` save what can be saved."
+        )
+        self.what = what
 
 
-def _check_schema(connection: sqlite3.Connection, project: Path) -> int:
+def check_schema(connection: sqlite3.Connection, project: Path) -> int:
     """The version; before it, that there is nothing but plain tables where it is read from."""
     found, ours = described(connection), expected()[0]
     active = [row for row in found - ours if row[0] not in ("table", "index") or "VIRTUAL" in row[3].upper()]
@@ -99,9 +100,9 @@ def _check_schema(connection: sqlite3.Connection, project: Path) -> int:
     foreign = sorted(active or found - ours)
     if foreign:
         kind, name = foreign[0][0], "".join(c if c.isprintable() else "\ufffd" for c in foreign[0][1][:60])
-        raise damaged(project, f"it has the {kind} '{name}', which is not that of a project")
+        raise DamagedError(project, f"it has the {kind} '{name}', which is not that of a project")
     if lacking:
-        raise damaged(project, f"'{min(lacking)}' is missing")
+        raise DamagedError(project, f"'{min(lacking)}' is missing")
     return version
 
 
@@ -117,10 +118,10 @@ def _check_types(rows: Iterable[tuple[Any, ...]], project: Path, table: str) -> 
     for kinds in {tuple(map(type, row)) for row in rows}:
         for (name, allowed), kind in zip(columns.items(), kinds, strict=True):
             if kind not in allowed:
-                raise damaged(project, f"the column {name} of {table} holds {kind.__name__} values")
+                raise DamagedError(project, f"the column {name} of {table} holds {kind.__name__} values")
 
 
-def _check_meta(fields: dict[str, str], project: Path) -> int:
+def check_meta(fields: dict[str, str], project: Path) -> int:
     """The number of bytes of one image's features."""
     try:
         what = "generation"
@@ -139,7 +140,7 @@ def _check_meta(fields: dict[str, str], project: Path) -> int:
         if not (1 <= numbers <= _LARGEST_FEATURES and 1 <= reference["image_size"] <= 2**14):
             raise ValueError
     except (KeyError, ValueError, TypeError, RecursionError):
-        raise damaged(project, f"what it says of its {what} makes no sense") from None
+        raise DamagedError(project, f"what it says of its {what} makes no sense") from None
     return 4 * int(numbers)
 
 
@@ -147,13 +148,13 @@ def _check_images(rows: list[Any], size: int, project: Path) -> list[str]:
     """The names of the image files. Hashes become names of files, so they must be hashes."""
     names = []
     for row in rows:
-        if not _SHA256.fullmatch(row[1]) or row[4] not in SUFFIX_OF:
-            raise damaged(project, "an image has no proper hash or media type")
+        if not SHA256.fullmatch(row[1]) or row[4] not in SUFFIX_OF:
+            raise DamagedError(project, "an image has no proper hash or media type")
         if len(row[6]) != size:
-            raise damaged(project, "features have the wrong size")
+            raise DamagedError(project, "features have the wrong size")
         names.append(row[1] + SUFFIX_OF[row[4]])
     if not math.isfinite(float(np.abs(np.frombuffer(b"".join(row[6] for row in rows), dtype="<f4")).max(initial=0))):
-        raise damaged(project, "features are not finite numbers")
+        raise DamagedError(project, "features are not finite numbers")
     return names
 
 
@@ -165,14 +166,14 @@ def _compare(now: Note, note: Note | None, project: Path, version: int) -> None:
                 project / NOTE, now.classes, now.images,
             )  # fmt: skip
     elif now.generation < note.generation:
-        raise InputError(
+        raise OutdatedError(
             f"The database of {project} is older than the project: it has {_counts(now)} (generation "
             f"{now.generation}), and there were {_counts(note)} ({note.generation}). Perhaps it was copied while in "
             f"use, or without its {FILE}-wal. Bring the right one back, restore a backup, or go on from what is there: "
             f"`fscil teach check {project} --repair`."
         )
     elif now.generation == note.generation and now.digest != note.digest:
-        raise damaged(project, f"it is not the database that {NOTE} was written for")
+        raise DamagedError(project, f"it is not the database that {NOTE} was written for")
 
 
 def _counts(note: Note) -> str:
@@ -180,7 +181,7 @@ def _counts(note: Note) -> str:
     return f"{note.classes} class{many[0]} and {note.images} image{many[1]}"
 
 
-def _look_for(pictures: list[str], project: Path) -> None:
+def look_for(pictures: list[str], project: Path) -> None:
     """Answers need no pictures, so that some are gone is said and no reason to refuse."""
     folder = project / "images"
     there = {e.name for e in os.scandir(folder) if e.stat().st_size} if folder.is_dir() else set()

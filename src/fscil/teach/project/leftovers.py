@@ -7,6 +7,7 @@ import contextlib
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,3 +59,12 @@ def _remove(path: Path) -> None:
 def beside(path: Path) -> str:
     """The names that `fscil.core.storage` writes a file under until it is whole."""
     return rf"\.{re.escape(path.stem)}-[0-9a-f]{{8}}{re.escape(path.suffix)}"
+
+
+@contextlib.contextmanager
+def workplace(kind: str) -> Iterator[Path]:
+    """A temporary folder of the system; those that killed processes left there go first."""
+    prefix = f"fscil-{kind}-"
+    clear(Path(tempfile.gettempdir()), rf"{prefix}[a-z0-9_]{{8}}")
+    with tempfile.TemporaryDirectory(prefix=prefix) as folder, held(Path(folder)):
+        yield Path(folder)

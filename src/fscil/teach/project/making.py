@@ -32,16 +32,22 @@ def assembled(path: Path) -> Iterator[Path]:
                 raise InputError(f"Another process is making a project in {path}; wait for it, or choose another one.")
             _refuse_used(path)
             clear(path, WORK)
-            work = path / f".project-{secrets.token_hex(4)}"
-            work.mkdir()
-            try:
-                with held(work):
-                    yield work
-                    _move_up(work, path)
-            finally:
-                shutil.rmtree(work, ignore_errors=True)
+            with work_folder(path) as work:
+                yield work
+                _move_up(work, path)
     except OSError as error:
         raise InputError(f"No project can be made in {path}: {cause(error, path)}.") from None
+
+
+@contextlib.contextmanager
+def work_folder(path: Path) -> Iterator[Path]:
+    work = path / f".project-{secrets.token_hex(4)}"
+    work.mkdir()
+    try:
+        with held(work):
+            yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
 
 
 def _move_up(work: Path, path: Path) -> None:

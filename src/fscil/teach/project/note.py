@@ -21,6 +21,10 @@ NOTE = "project.json"
 _PENDING = re.compile(r"\.project-[0-9a-f]{8}\.json")
 
 
+class OutdatedError(InputError):
+    """The database is sound by itself; it is older than its note, or there is no telling."""
+
+
 @dataclass(frozen=True)
 class Note:
     generation: int
@@ -44,7 +48,7 @@ class Note:
         except OSError as error:
             raise InputError(f"{path} cannot be read ({error.strerror}); ask its owner for the right to.") from None
         except (ValueError, TypeError, RecursionError):
-            raise InputError(
+            raise OutdatedError(
                 f"{path} is damaged, so nobody can tell whether the project is complete; restore a backup, or let "
                 f"`fscil teach check {project} --repair` write it anew."
             ) from None

@@ -157,3 +157,17 @@ class ExportReport:
     checked: int  # pictures on which model and project were compared
     largest_difference: float  # of any confidence, pictures scaled beforehand
     difference_any_size: float  # the same, pictures given as they are and scaled inside the model
+
+
+@dataclass(frozen=True)
+class Backup:
+    path: str
+    bytes: int
+    classes: int
+    images: int
+
+
+@dataclass(frozen=True)
+class ProjectCheck:
+    right: list[str]  # sentences
+    wrong: list[str]

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from fscil.core.errors import InputError
+from fscil.teach.project import connection
+from fscil.teach.project.connection import connect, connect_to_read, is_damage, open_checked, stamp_of
 from fscil.teach.project.files import cause
-from fscil.teach.project.inspection import FILE, damaged, inspect, read_contents
+from fscil.teach.project.inspection import FILE, DamagedError, read_contents
 from fscil.teach.project.leftovers import clear
 from fscil.teach.project.making import WORK, refuse_links
 from fscil.teach.project.note import NOTE, Note, drop_pending
@@ -26,7 +28,6 @@ from fscil.teach.project.tally import VERSION, Tally, schema, total
 from fscil.teach.project.transaction import Transaction, image_path
 from fscil.teach.project.trash import tidy
 
-WAIT_SECONDS = 20.0  # for another writer
 UNDO_DEPTH = 20  # changes that can be undone; what they removed is kept until then
 
 
@@ -46,14 +47,14 @@ class Store:
             raise InputError(f"{path} is not a project; make one with `fscil teach init {path}`.")
         refuse_links(path)
         try:
-            self._reader, self._frozen = _open_checked(path)
+            self._reader, self._frozen = open_checked(path)
         except sqlite3.DatabaseError as error:
             # SQLite was hindered, and the database may be sound; ERROR: it lacks a table. No code: text that is none.
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
             if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
-                log = f"reading its {FILE}-wal takes writing, and " if _stamp(database)[0] > 0 else ""
+                log = f"reading its {FILE}-wal takes writing, and " if stamp_of(database)[0] > 0 else ""
                 raise InputError(f"The project {path} cannot be opened: {log}{cause(error, path)}.") from None
-            raise damaged(path, str(error)) from None
+            raise DamagedError(path, str(error)) from None
         self._writer: sqlite3.Connection | None = None
         if not readonly:
             try:
@@ -72,17 +73,17 @@ class Store:
     def create(folder: Path, meta: dict[str, str]) -> Store:
         """In a folder that nobody uses yet, see `assembled`."""
         try:
-            connection = connect(folder / FILE, "rwc")
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(schema())
-            tally = Tally(connection)
+            database = connect(folder / FILE, "rwc")
+            database.execute("PRAGMA journal_mode = WAL")
+            database.executescript(schema())
+            tally = Tally(database)
             rows = {**meta, "schema": str(VERSION), "generation": "0"}
-            connection.execute("BEGIN")
-            connection.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
+            database.execute("BEGIN")
+            database.executemany("INSERT INTO meta VALUES (?, ?)", rows.items())
             note = Note(0, 0, 0, total(tally.change))
-            connection.execute("INSERT INTO meta VALUES ('digest', ?)", (note.digest,))
-            connection.execute("COMMIT")
-            connection.close()  # folds the write-ahead log into the file
+            database.execute("INSERT INTO meta VALUES ('digest', ?)", (note.digest,))
+            database.execute("COMMIT")
+            database.close()  # folds the write-ahead log into the file
             note.write(folder)
         except (sqlite3.OperationalError, OSError) as error:
             raise InputError(f"No project can be made in {folder}: {cause(error, folder)}.") from None
@@ -98,17 +99,17 @@ class Store:
         with self._reading:
             try:
                 # What is read without locks is read anew once somebody has written.
-                if self._frozen and not self._reader.in_transaction and self._frozen != _stamp(self._database):
+                if self._frozen and not self._reader.in_transaction and self._frozen != stamp_of(self._database):
                     self._reader.close()
-                    self._reader, self._frozen = _connect_to_read(self._database)
+                    self._reader, self._frozen = connect_to_read(self._database)
                 return self._reader.execute(query, values).fetchall()
             except sqlite3.ProgrammingError as error:
                 if "closed" in str(error):
                     raise InputError(f"The project {self.path} was closed; open it again.") from None
                 raise
             except sqlite3.DatabaseError as error:
-                if _is_damage(error):
-                    raise damaged(self.path, str(error)) from None
+                if is_damage(error):
+                    raise DamagedError(self.path, str(error)) from None
                 raise
 
     def meta(self, key: str) -> str | None:
@@ -158,8 +159,8 @@ class Store:
                     self._writer.execute("ROLLBACK")
                 if pending is not None:
                     pending.unlink(missing_ok=True)
-                if _is_damage(error):
-                    raise damaged(self.path, str(error)) from None
+                if is_damage(error):
+                    raise DamagedError(self.path, str(error)) from None
                 if isinstance(error, sqlite3.OperationalError | OSError):
                     raise InputError(f"{self.path} was not changed: {cause(error, self.path)}.") from None
                 raise
@@ -190,14 +191,13 @@ class Store:
             finally:
                 self.all("COMMIT")
 
-    def _begin(self, connection: sqlite3.Connection) -> None:
+    def _begin(self, writer: sqlite3.Connection) -> None:
         try:
-            connection.execute("BEGIN IMMEDIATE")
+            writer.execute("BEGIN IMMEDIATE")
         except sqlite3.OperationalError as error:
             if "locked" in str(error) or "busy" in str(error):
-                raise InputError(
-                    f"Another process has been writing to {self.path} for {WAIT_SECONDS:.0f} s; try again later."
-                ) from None
+                wait = f"{connection.WAIT_SECONDS:.0f} s"
+                raise InputError(f"Another process has been writing to {self.path} for {wait}; try again.") from None
             raise InputError(f"The project {self.path} cannot be written: {cause(error, self.path)}.") from None
         except sqlite3.ProgrammingError:
             raise InputError(f"The project {self.path} was closed; open it again.") from None
@@ -231,72 +231,3 @@ class Store:
                 tidy(self.path, {image_path(self.path, *row).name for row in rows})
             finally:
                 writer.execute("ROLLBACK")
-
-
-def _is_damage(error: BaseException) -> bool:
-    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-
-
-def _open_checked(path: Path) -> tuple[sqlite3.Connection, tuple[int, int] | None]:
-    """Refuses a database that cannot be trusted, and leaves it and its log as they are."""
-    database, note = path / FILE, Note.read(path)  # the note first: the database may only be newer
-    if database.stat().st_size < 512:  # SQLite would throw its log away
-        raise damaged(path, "the file is cut off")
-    probe = None
-    if _stamp(database)[0] > 0 and _writable(database):
-        # A connection that may write folds the log into the database when it closes, or drops it if it is damaged.
-        probe = connect(database, "ro")
-        connection, frozen = probe, None
-    else:
-        connection, frozen = _connect_to_read(database)
-    try:
-        inspect(connection, path, note)
-        return (connection, frozen) if probe is None else _connect_to_read(database)
-    except BaseException:
-        connection.close()
-        raise
-    finally:
-        if probe is not None:
-            probe.close()
-
-
-def _stamp(database: Path) -> tuple[int, int]:
-    """Size of the write-ahead log (-1: none) and time of the database: they differ once somebody has written."""
-    size = -1
-    with contextlib.suppress(FileNotFoundError):
-        size = os.stat(f"{database}-wal").st_size
-    return size, database.stat().st_mtime_ns
-
-
-def _writable(database: Path) -> bool:
-    return os.access(database, os.W_OK) and os.access(database.parent, os.W_OK)
-
-
-def _connect_to_read(database: Path) -> tuple[sqlite3.Connection, tuple[int, int] | None]:
-    """A connection that leaves nothing behind, and the database's stamp if it is read without locks.
-
-    Beside a log SQLite needs an index file. Who may write makes it and removes it at the end (with mode=ro it would
-    stay); others use that of a process at work. Without a log the database is whole by itself.
-    """
-    stamp, writable = _stamp(database), _writable(database)
-    if writable or stamp[0] >= 0:
-        try:
-            connection = connect(database, "rw" if writable else "ro")
-            connection.execute("PRAGMA query_only = ON")
-            connection.execute("SELECT 1 FROM meta").fetchone()
-            return connection, None
-        except sqlite3.OperationalError as error:  # no room or no right for the index
-            if stamp[0] > 0 or error.sqlite_errorcode == sqlite3.SQLITE_BUSY:
-                raise
-    return connect(database, "ro&immutable=1"), stamp
-
-
-def connect(database: Path, mode: str) -> sqlite3.Connection:
-    address = f"{database.absolute().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(address, WAIT_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
-    connection.execute("PRAGMA synchronous = FULL")
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA cell_size_check = ON")
-    connection.execute("PRAGMA temp_store = MEMORY")
-    return connection

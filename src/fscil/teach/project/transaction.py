@@ -21,7 +21,7 @@ class Transaction:
 
     def __init__(self, project: Path, connection: sqlite3.Connection) -> None:
         self._project, self._connection = project, connection
-        self.generation = int(self.one("SELECT value FROM meta WHERE key = 'generation'")) + 1
+        self.generation = int(self.one("SELECT value FROM meta WHERE key = 'generation'") or 0) + 1
         self.number, self.now, self.cancelled = 0, "", False
 
     def run(self, query: str, *values: Any) -> sqlite3.Cursor:

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from fscil.core.errors import InputError
 from fscil.data.images import SUFFIX_OF
-from fscil.teach.project.transaction import image_path
 
 # What a project writes into images/, whole or under its temporary name; nothing else there is touched.
 _OWN = re.compile(rf"(?:[0-9a-f]{{64}}|\.[0-9a-f]{{64}}-[0-9a-f]{{8}})(?:{'|'.join(SUFFIX_OF.values())})")
@@ -31,9 +30,26 @@ def tidy(project: Path, named: set[str]) -> None:
         logging.getLogger(__name__).warning("%d images are back from %s; nothing is lost.", len(back), trash)
     for entry in entries:
         if entry.name not in named and is_own(entry.name) and entry.is_file(follow_symlinks=False):
-            trash.mkdir(exist_ok=True)
-            places = (trash / f"{entry.name}{f'.{n}' if n else ''}" for n in itertools.count())
-            os.rename(entry.path, next(place for place in places if not os.path.lexists(place)))
+            set_aside(project, entry.name)
+
+
+def set_aside(project: Path, name: str) -> None:
+    """From images/ to trash/, under a name that is free there."""
+    trash = project / "trash"
+    trash.mkdir(exist_ok=True)
+    places = (trash / f"{name}{f'.{n}' if n else ''}" for n in itertools.count())
+    os.rename(project / "images" / name, next(place for place in places if not os.path.lexists(place)))
+
+
+def damaged_pictures(project: Path, names: list[str]) -> dict[str, str]:
+    """Those whose content is not to be had, as 'damaged' or 'missing'."""
+    found = {}
+    for name in names:
+        try:
+            stored_content(project, name)
+        except InputError:
+            found[name] = "damaged" if (project / "images" / name).is_file() else "missing"
+    return found
 
 
 def in_trash(trash: Path, name: str) -> Path | None:
@@ -42,17 +58,17 @@ def in_trash(trash: Path, name: str) -> Path | None:
     return next((p for p in places if p.is_file() and hashlib.sha256(p.read_bytes()).hexdigest() == name[:64]), None)
 
 
-def stored_image(project: Path, sha256: str, media: str) -> bytes:
+def stored_content(project: Path, name: str) -> bytes:
     """The content that an image's name, its hash, stands for, wherever it is; who only reads moves nothing back."""
-    path = image_path(project, sha256, media)
+    path = project / "images" / name
     try:
         content = path.read_bytes()
-        if hashlib.sha256(content).hexdigest() == sha256:
+        if hashlib.sha256(content).hexdigest() == name[:64]:
             return content
         wrong = "is damaged"
     except OSError as error:
         wrong = f"cannot be read ({error.strerror})"
-    kept = in_trash(project / "trash", path.name)
+    kept = in_trash(project / "trash", name)
     if kept is None:
         raise InputError(f"The image file {path} {wrong}; bring it back from a backup, or remove the image.")
     return kept.read_bytes()
