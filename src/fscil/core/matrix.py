@@ -13,6 +13,8 @@ import numpy as np
 
 from fscil.core.errors import InputError
 
+MANY = 10**9  # classes or test images of one session: more is no count, and too long for arithmetic
+
 
 @dataclass(frozen=True)
 class AccuracyMatrix:
@@ -37,10 +39,12 @@ class AccuracyMatrix:
                 f"The matrix has {sessions} sessions but {len(self.classes)} class counts were given; "
                 f"give one count per session, base first."
             )
-        if min(self.classes) < 1:
-            raise InputError(f"Class counts must be positive; got {list(self.classes)}.")
+        if min(self.classes) < 1 or max(self.classes) > MANY:
+            raise InputError(f"Class counts must be positive and below {MANY:,}; got {str(list(self.classes))[:80]}.")
         if self.test_counts and len(self.test_counts) != sessions:
             raise InputError(f"The matrix has {sessions} sessions but {len(self.test_counts)} test counts were given.")
+        if self.test_counts and not 0 <= min(self.test_counts) <= max(self.test_counts) <= MANY:
+            raise InputError(f"Test counts must lie between 0 and {MANY:,}; got {str(list(self.test_counts))[:80]}.")
         for (i, j), value in np.ndenumerate(values):
             where, blank = f"row {i + 1}, column {j + 1}", np.isnan(value)
             if j > i and not blank:

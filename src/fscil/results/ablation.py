@@ -126,6 +126,12 @@ def _gain(row: AblationRow, before: AblationRow, key: str) -> Difference:
     return paired([a - b for a, b in zip(row.scores[key], before.scores[key], strict=True)])
 
 
+@dataclass(frozen=True)
+class TakenSettings:
+    scale: float
+    shot: int
+
+
 def is_ablation(document: Any) -> bool:
     return isinstance(document, Mapping) and document.get("kind") == KIND
 
@@ -142,8 +148,13 @@ def parse_ablation(document: Any, source: str = "the file") -> Ablation:
         for values in scores:
             if any(len(values.get(key, ())) != found.draws for key in SCORES):
                 raise InputError(f"a row has no {found.draws} values of each of {', '.join(SCORES)}")
+        # What the page takes from the settings as they were stored.
+        build(
+            TakenSettings,
+            {"scale": found.options.get("scale", 16.0), "shot": found.config.get("data", {}).get("shot", 0)},
+        )
         return found
-    except (TypeError, InputError) as error:
+    except (TypeError, AttributeError, InputError) as error:
         raise InputError(f"{source} is not a complete ablation ({error}); run `fscil ablate` again.") from None
 
 

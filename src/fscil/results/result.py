@@ -14,7 +14,6 @@ from fscil.metrics import base_acc_per_session, novel_acc_per_session, summary
 
 SCHEMA = 2  # of the files that are written
 READABLE = (1, 2)  # schema 1 names neither the network nor what a method keeps
-_MANY = 10**9  # classes or test images of a session: more is no count
 ROUNDING = 0.0051  # percent: a file may hold its numbers rounded to two decimals
 COSTS = ("seconds_base", "seconds_sessions", "peak_memory_mb")
 # What one run comes to, in the order of tables; fscil.metrics.names says what each of them is.
@@ -203,7 +202,7 @@ def _matrix(get: _Reader) -> AccuracyMatrix:
     try:
         if not all(cell is None or _is_number(cell) for row in rows for cell in row):
             raise TypeError
-        if not all(isinstance(count, int) and 0 < count < _MANY for count in (*classes, *counts)):
+        if not all(isinstance(count, int) and count > 0 for count in (*classes, *counts)):
             raise TypeError
         return AccuracyMatrix.from_lists(rows, classes, counts)
     except InputError as error:
