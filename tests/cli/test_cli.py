@@ -280,3 +280,16 @@ def test_version_and_the_short_form_of_help() -> None:
         done = fscil(*arguments)
         assert (done.returncode, "Usage:" in done.stdout) == (0, True)
     assert fscil().stderr == ""  # without arguments: the help, and no complaint
+
+
+def test_trouble_of_the_disk_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+    from fscil.cli import main
+
+    def trouble(**options: object) -> None:
+        raise PermissionError(13, "Permission denied", "/some/where")
+
+    monkeypatch.setattr(main, "app", trouble)
+    with pytest.raises(SystemExit) as left:
+        main.main()
+    assert left.value.code == 2
+    assert capsys.readouterr().err.startswith("fscil: /some/where: Permission denied; check")

@@ -70,6 +70,9 @@ def main() -> None:
         code = _INTERRUPTED
     except typer.Exit as error:
         code = error.exit_code
+    except OSError as error:  # of a disk or a path, where no better sentence is known
+        place = f"{error.filename}: " if error.filename else ""
+        _fail(f"{place}{error.strerror or error}; check the path, its permissions and the space on its disk.", 2)
     except Exception as error:
         if hasattr(error, "format_message"):  # a misspelt option or command
             _fail(error.format_message(), 2)
