@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import time
 from pathlib import Path
 
 import numpy as np
@@ -37,7 +36,6 @@ class FakeLearner:
         self.generation = 0
         self.known: dict[str, dict[str, bytes]] = {}
         self.changes: list[tuple[str, dict[str, dict[str, bytes]]]] = []
-        self.seconds = 0.0  # how long a lesson takes
 
     def _change(self, what: str) -> None:
         self.changes.append((what, {name: dict(images) for name, images in self.known.items()}))
@@ -67,7 +65,6 @@ class FakeLearner:
         raise InputError("There is no such image.")
 
     def learn(self, name: str, images: list[bytes]) -> Learned:
-        time.sleep(self.seconds)
         good = [content for content in images if brightness(content) is not None]
         skipped = [Skipped(f"image {i}", "not an image") for i in range(len(images) - len(good))]
         if not good:
