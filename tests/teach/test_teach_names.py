@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -65,12 +64,9 @@ def test_names_that_are_refused(given: str, words: str) -> None:
 
 def test_a_name_of_an_older_version_can_be_seen_and_changed(tmp_path: Path) -> None:
     old = "u\u200bnknown"
-    with Learner.create(tmp_path / "project") as learner:
-        learner.learn("cat", [np.full((40, 40, 3), level, np.uint8) for level in (10, 20)])
-    database = sqlite3.connect(tmp_path / "project" / "project.sqlite")
-    with database:
-        database.execute("UPDATE classes SET name = ?", (old,))
-    database.close()
+    with pytest.MonkeyPatch.context() as lax, Learner.create(tmp_path / "project") as learner:
+        lax.setattr("fscil.teach.learner.class_name", lambda name: name)
+        learner.learn(old, [np.full((40, 40, 3), level, np.uint8) for level in (10, 20)])
     with Learner.open(tmp_path / "project") as learner:
         assert len(learner.images(old)) == 2
         with pytest.raises(InputError, match="cannot be seen"):
