@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fscil.cli.options import load_config
 from fscil.core import config as configs
 from fscil.core.config import to_dict
 from fscil.core.errors import InputError
@@ -168,3 +169,24 @@ def test_of_two_commands_at_once_in_one_folder_one_is_refused(tmp_path: Path, na
     refused = next(lines for process, lines in zip(two, said, strict=True) if process.returncode)
     assert refused == [f"fscil: Another process is writing to {tmp_path / 'out'}; wait until it is done, or choose "
                        f"another --out."]  # fmt: skip
+
+
+def test_a_given_network_looks_as_the_settings_say_and_is_not_misnamed(finished: Run, tmp_path: Path) -> None:
+    def opened(*overrides: str) -> NetworkRun:
+        config = configs.load("digits", [*QUICK, *overrides])
+        return NetworkRun(config, tmp_path, Reporter(quiet=True), checkpoint=finished.on.checkpoint)
+
+    plain, mirrored = opened(), opened("backbone.test_mirror=true", "backbone.test_zoom=1.25")
+    assert mirrored.network.backbone.test_mirror
+    assert mirrored.network.backbone.test_zoom == 1.25
+    assert mirrored.inputs(0) != plain.inputs(0)  # results of one look are not taken for those of another
+    images = plain.benchmark.exam(0).images
+    assert not mirrored.cache.get(images).final.allclose(plain.cache.get(images).final, atol=1e-3)
+    with pytest.raises(InputError, match=r"has backbone\.depth=4, and the settings say 5, which would change nothing"):
+        _ = opened("backbone.depth=5").network
+
+
+def test_a_setting_of_the_training_beside_a_trained_network_is_refused(finished: Run) -> None:
+    with pytest.raises(InputError, match=r"was trained with train\.epochs=2, and 5 would change nothing"):
+        load_config("digits", ["train.epochs=5"], finished.on.checkpoint)
+    assert load_config("digits", ["train.epochs=2"], finished.on.checkpoint).train.epochs == 2

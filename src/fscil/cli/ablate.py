@@ -51,7 +51,13 @@ def ablate(
 
     parts = _parts(only, PARTS)
     config = load_config(
-        recipe, overrides, seeds=seeds, device=device, methods="prototypes,yourself", deterministic=deterministic
+        recipe,
+        overrides,
+        checkpoint,
+        seeds=seeds,
+        device=device,
+        methods="prototypes,yourself",
+        deterministic=deterministic,
     )
     folder = out or Path("runs") / config.recipe
     if (folder / "cells").exists() and not (resume or force):

@@ -37,11 +37,28 @@ DeterministicOption = Annotated[
 ]
 
 
-def load_config(recipe: str, overrides: list[str] | None, **given: Any) -> Config:
+def load_config(recipe: str, overrides: list[str] | None, checkpoint: Path | None = None, **given: Any) -> Config:
     """The recipe with what the options change in it; `given` as in `changes`."""
     from fscil.core import config as configs
 
-    return configs.load(recipe, changes(overrides, **given))
+    config = configs.load(recipe, changes(overrides, **given))
+    if checkpoint and any(text.strip().startswith("train.") for text in overrides or []):
+        _refuse_other_training(config, checkpoint)
+    return config
+
+
+def _refuse_other_training(config: Config, checkpoint: Path) -> None:
+    """A setting that changes nothing would still be written into results."""
+    from fscil.core.config import build, to_dict
+    from fscil.training.checkpoint import load_classifier
+
+    stored = build(type(config), load_classifier(checkpoint).info["config"]).train
+    for key, value in to_dict(config.train).items():
+        if (trained := to_dict(stored)[key]) != value:
+            raise InputError(
+                f"{checkpoint} was trained with train.{key}={trained}, and {value} would change nothing; leave out "
+                f"--checkpoint to train a network, or the setting to take this one."
+            )
 
 
 def changes(

@@ -75,7 +75,7 @@ def features(
 ) -> None:
     """Extract the features that the methods need, from a trained network."""
     config = options.load_config(
-        recipe, overrides, seeds=seeds, device=device, methods=methods, deterministic=deterministic
+        recipe, overrides, checkpoint, seeds=seeds, device=device, methods=methods, deterministic=deterministic
     )
     job = _open_trained(config, out, checkpoint)
     job.features()
@@ -95,7 +95,7 @@ def evaluate(
 ) -> None:
     """Run the methods over all sessions, from a trained network: one result.json per method and draw."""
     config = options.load_config(
-        recipe, overrides, seeds=seeds, device=device, methods=methods, deterministic=deterministic
+        recipe, overrides, checkpoint, seeds=seeds, device=device, methods=methods, deterministic=deterministic
     )
     job = _open_trained(config, out, checkpoint)
     job.evaluate()

@@ -82,6 +82,9 @@ class BackboneConfig(Checked):
     drop_path: BelowOne = 0.0
 
 
+LOOKS = ("test_zoom", "test_mirror")  # how a trained network looks at images: these are not part of its training
+
+
 @dataclass(frozen=True)
 class AugmentConfig(Checked):
     """Per-sample augmentation, applied to the whole batch at once."""

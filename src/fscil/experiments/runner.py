@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from fscil.core.config import Config, DataConfig, to_dict
+from fscil.core.config import LOOKS, BackboneConfig, Config, DataConfig, build, to_dict
 from fscil.core.errors import InputError
 from fscil.core.hardware import describe, forget_peak, pick_device, settle
 from fscil.core.progress import Reporter, Update
@@ -90,7 +90,13 @@ class NetworkRun:
 
     @cached_property
     def network(self) -> Checkpoint:
-        """The trained network: given, there already, or trained now."""
+        """The trained network, which looks at images as this config says."""
+        network, wanted = self._trained(), self.config.backbone
+        network.backbone.test_zoom, network.backbone.test_mirror = wanted.test_zoom, wanted.test_mirror
+        return network
+
+    def _trained(self) -> Checkpoint:
+        """Given, there already, or trained now."""
         fingerprint = self.benchmark.fingerprint()
         if self._given:
             network = load_classifier(self.checkpoint, self.device)
@@ -99,6 +105,7 @@ class NetworkRun:
                     f"{self.checkpoint} was trained on another base session than {self.config.data.name} with "
                     f"{self.config.data.base} base classes gives; use the recipe it was trained with."
                 )
+            self._check_shape(network)
             return network
         if self.checkpoint.exists() and not self.fresh:
             network = load_classifier(self.checkpoint, self.device)
@@ -120,6 +127,16 @@ class NetworkRun:
             )
         return load_classifier(self.checkpoint, self.device)
 
+    def _check_shape(self, network: Checkpoint) -> None:
+        """A setting that a given network does not have would be written into results and change nothing."""
+        stored, wanted = network.info["config"]["backbone"], to_dict(self.config.backbone)
+        for key, value in to_dict(build(BackboneConfig, stored)).items():
+            if key not in (*LOOKS, "pretrained") and wanted[key] != value:
+                raise InputError(
+                    f"{self.checkpoint} has backbone.{key}={value}, and the settings say {wanted[key]}, which would "
+                    f"change nothing; use the recipe it was trained with."
+                )
+
     @cached_property
     def weights(self) -> str:
         """Hash of the network's weights."""
@@ -138,7 +155,8 @@ class NetworkRun:
         return self._data[draw]
 
     def inputs(self, draw: int, *content: Any) -> str:
-        return digest([self.weights, self.data(draw), draw, self.config.seed, *content])
+        looks = [to_dict(self.config.backbone)[key] for key in LOOKS]
+        return digest([self.weights, looks, self.data(draw), draw, self.config.seed, *content])
 
     def cell(
         self,

@@ -254,6 +254,7 @@ def same_training(info: dict[str, Any], other: dict[str, Any]) -> bool:
         # Built anew, so that a key that came later and has its default does not make an older file another training.
         config = build(Config, document["config"])
         train = dataclasses.replace(config.train, checkpoint_seconds=0, compile="auto", graph="auto")
-        return document["data"], config.seed, config.backbone, train, config.precision, config.deterministic
+        backbone = dataclasses.replace(config.backbone, test_zoom=1.0, test_mirror=False)  # LOOKS
+        return document["data"], config.seed, backbone, train, config.precision, config.deterministic
 
     return identity(info) == identity(other)
