@@ -139,6 +139,7 @@ def test_token_is_asked_for_everywhere_but_the_look(locked: TestClient) -> None:
         assert locked.get(path).status_code == 401
     assert locked.post("/api/undo").status_code == 401
     assert "token" in locked.get("/").text
+    assert "unsafe" not in locked.get("/").headers["content-security-policy"]
     assert locked.get("/static/style.css").status_code == 200
 
 

@@ -62,7 +62,10 @@ def test_hostile_images_are_refused_and_nothing_is_kept(client: TestClient, lear
     assert (learner.generation, sorted(learner.path.rglob("*.png"))) == before
 
 
-@pytest.mark.parametrize("name", ["unknown", " Unknown ", "   ", "a\nb", "a\0b", "\u202ecba", "x" * 81])
+@pytest.mark.parametrize(
+    "name",
+    ["unknown", " Unknown ", "   ", "a\nb", "a\0b", "\u202ecba", "u\u200bnknown", "c\u200dat", "\x1b[2J", "x" * 81],
+)
 def test_bad_names_are_refused(client: TestClient, learner: Learner, name: str) -> None:
     answers = [
         client.post("/api/learn", data={"name": name}, files=uploads(picture(50))),
