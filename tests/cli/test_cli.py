@@ -20,7 +20,7 @@ QUICK = ["--seeds", "2", "--set", "train.epochs=6", "--set", "options.yourself.n
 
 def fscil(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "fscil.cli.main", *map(str, arguments)]
-    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, cwd=cwd, timeout=200, check=False)
+    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, cwd=cwd, timeout=600, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,7 @@ def test_two_runs_at_once_do_not_disturb_each_other(finished: Path, tmp_path: Pa
         )
         for name in "ab"
     ]
-    outputs = [json.loads(process.communicate(timeout=200)[0]) for process in both]
+    outputs = [json.loads(process.communicate(timeout=600)[0]) for process in both]
     matrices = [[r["matrix"] for r in output["results"]] for output in outputs]
     expected = [
         json.loads((finished / m / f"shots-{d}" / "result.json").read_text())["matrix"]
@@ -266,7 +266,7 @@ def test_ctrl_c_leaves_a_resumable_run(tmp_path: Path) -> None:
     while not state.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=600)
     assert process.returncode == 130
     assert "--resume" in errors
     assert "Traceback" not in errors

@@ -127,7 +127,7 @@ def test_the_script_without_this_package(exported: tuple[Path, ExportReport], ta
         paths.append(tmp_path / f"{number}.png")
         paths[-1].write_bytes(encoded(characters(character, 1, seed=7)[0]))
     done = subprocess.run(
-        [sys.executable, EXAMPLE, exported[0], *paths], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, EXAMPLE, exported[0], *paths], capture_output=True, text=True, check=True, timeout=600
     )
     expected = [f"{p.file}: {p.label} ({p.confidence:.0%})" for p in taught.predict(paths)]
     assert done.stdout.splitlines() == expected
