@@ -135,9 +135,9 @@ class Learner:
         with self._store.reading():
             classes = self.classes()
             for name, image_id in self._store.all(
-                "SELECT c.name, i.sha256 FROM (SELECT *, row_number() OVER (PARTITION BY class_id ORDER BY id) AS place "
-                "FROM images WHERE removed_by IS NULL) i JOIN classes c ON c.id = i.class_id "
-                "WHERE place <= ? AND c.removed_by IS NULL ORDER BY i.id",
+                "SELECT c.name, i.sha256 FROM classes c JOIN (SELECT id, class_id, sha256, row_number() "
+                "OVER (PARTITION BY class_id ORDER BY id) AS place FROM images WHERE removed_by IS NULL) i "
+                "ON i.class_id = c.id WHERE i.place <= ? AND c.removed_by IS NULL ORDER BY i.id",
                 shown,
             ):
                 ids.setdefault(name, []).append(image_id)
@@ -175,8 +175,8 @@ class Learner:
     # Changes
 
     def read(self, images: Iterable[Source], *, keep: bool) -> list[Picture | records.Skipped]:
-        """Decode now what `learn` (with `keep`), `predict` and `explain` take later in place of images, one at a time: no
-        more than one large picture is in memory.
+        """Decode now what `learn` (with `keep`), `predict` and `explain` take later in place of images. One at a time:
+        no more than one large picture is in memory.
         """
         size = self._reference.image_size
         return [
