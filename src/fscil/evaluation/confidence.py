@@ -170,9 +170,7 @@ def _exam(setup: Setup) -> tuple[View, Tensor]:
     """All test images, features attached."""
     blocks = setup.make().blocks(setup.cache.backbone.depth)
     exams = [setup.benchmark.exam(index) for index in range(setup.benchmark.novel_sessions + 1)]
-    views = [setup.cache.get(exam.images, blocks) for exam in exams]
-    layers = {block: torch.cat([view.layers[block] for view in views]) for block in blocks}
-    view = View(torch.cat([view.final for view in views]), layers).to(setup.device)
+    view = View.joined([setup.cache.get(exam.images, blocks) for exam in exams]).to(setup.device)
     return view, torch.cat([exam.labels for exam in exams])
 
 
