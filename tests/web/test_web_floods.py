@@ -192,11 +192,20 @@ def test_a_body_must_go_on_coming(connect: Any) -> None:
     for _ in range(20):
         protocol._look()
         protocol.data_received(b"x" * ENOUGH)
+        protocol.cycle.body = b""  # the application has read it
     assert not wire.ended
     protocol._look()
     protocol.data_received(b"x" * 100)
     protocol._look()
     assert wire.ended
+
+
+def test_who_sends_faster_than_the_server_reads_is_not_late(connect: Any) -> None:
+    protocol, wire = connect()
+    protocol.data_received(HEAD + b"x" * 100_000)
+    for _ in range(5):
+        protocol._look()
+    assert not wire.ended
 
 
 def test_an_answer_must_be_read(connect: Any) -> None:

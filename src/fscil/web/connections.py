@@ -83,7 +83,7 @@ class PatientProtocol(H11Protocol):
             return "reads", self._resumed, unread
         if self.conn.their_state is h11.IDLE:
             return "asks", self.cycle
-        if self.conn.their_state is h11.SEND_BODY:
+        if self.conn.their_state is h11.SEND_BODY and not self.flow.read_paused:  # else it sends faster than we read
             # After the answer nobody reads the rest of a body: no need to wait for long.
             answered = self.conn.our_state in (h11.DONE, h11.MUST_CLOSE)
             return "sends", self.cycle, 0 if answered else self._received // ENOUGH
