@@ -29,9 +29,10 @@ _PLAIN = re.compile(rf"{re.escape(FILE)}|{re.escape(NOTE)}|state/(encoder|embedd
 def backup(project: Path, target: Path) -> Note:
     """What the file holds. Others may go on writing: it is the project as it was at one moment."""
     clear(target.parent, beside(target))
+    note = Note.read(project)  # before the database, which may only be newer
     with workplace("backup") as folder:
         _copy_database(project, folder / FILE)
-        contents = _inspected(folder, Note.read(project))
+        contents = _inspected(folder, note)
 
         def write(temporary: Path) -> None:
             _pack(project, folder, contents, temporary)

@@ -77,6 +77,7 @@ def read_contents(connection: sqlite3.Connection, project: Path) -> Contents:
 
 class DamagedError(InputError):
     def __init__(self, project: Path, what: str) -> None:
+        what = "".join(c if c.isprintable() else " " for c in what)[:120]  # SQLite quotes what it stumbled over
         super().__init__(
             f"{project / FILE} is not a readable project ({what}); restore it from a copy or backup, or let "
             f"`fscil teach check {project} --repair` save what can be saved."
