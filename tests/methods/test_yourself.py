@@ -124,8 +124,9 @@ def test_instance_relation_is_zero_for_equal_geometry_and_has_finite_gradients()
     loss, gradient = instance_relation(x + 3, x, torch.tensor([0, 0, 1, 1, 2]), 1.0, 1.0)
     assert loss.item() == pytest.approx(0, abs=1e-5)
     assert torch.isfinite(gradient).all()
-    single = instance_relation(x, 2 * x, torch.arange(5), 1.0, 1.0)  # no pair of one class
-    assert all(torch.isfinite(part).all() for part in single)
+    for labels in (torch.arange(5), torch.zeros(5, dtype=torch.long)):  # no pair of one class, none of two
+        for intra, inter in ((1.0, 1.0), (0.0, 1.0), (1.0, 0.0)):
+            assert all(torch.isfinite(part).all() for part in instance_relation(x, 2 * x, labels, intra, inter))
 
 
 @pytest.mark.parametrize("reverse", [False, True])

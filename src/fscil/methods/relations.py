@@ -100,7 +100,7 @@ def _pair_weights(labels: Tensor, intra: float, inter: float) -> Tensor:
     """(n, n): what a pair of one class and a pair of two counts; nothing is paired with itself."""
     same = labels[:, None] == labels
     n, alike = len(labels), same.sum()
-    of_one, of_two = intra / (alike - n).clamp(min=1), inter / (n * n - alike).clamp(min=1)
+    of_one, of_two = intra / (alike - n), inter / (n * n - alike)  # where there is none, infinite and of no pair
     return torch.where(same, of_one, of_two).fill_diagonal_(0)
 
 

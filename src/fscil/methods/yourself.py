@@ -73,7 +73,8 @@ class YourSelf(Method):
     first_step: FirstStep = "released"  # of a session; "dampened": no heavier than the others
     batch_classes: Count = 32
     batch_samples: Count = 8  # per class
-    pool: Count = 600  # samples drawn per class and session, from which the batches are taken
+    replay: bool = True  # sessions also learn from samples of all classes seen (False: from their own shots alone)
+    pool: Whole = 600  # samples drawn per class and session, from which the batches are taken; 0: new ones in every step
     top_k: Count = 2  # base classes that lend a novel class their covariance
     jitter: Amount = 1e-4  # added to the diagonal of every covariance
 
@@ -128,12 +129,18 @@ class YourSelf(Method):
         generator = self._generator(session.index, stacked.device)
         seen = session.classes.stop
         needed = math.ceil(self.novel_steps * min(self.batch_classes, seen) * self.batch_samples / seen)
-        pool = self.gaussians_.pool(max(self.batch_samples, min(self.pool, needed)), generator)
+        held = max(self.batch_samples, min(self.pool, needed)) if self.replay and self.pool else 0
+        pool = self.gaussians_.pool(held, generator)
 
         def batch() -> Batch:
+            if not self.replay:
+                return stacked, session.labels
             classes = some_classes(seen, self.batch_classes, generator)
-            picks = torch.rand(len(classes), self.batch_samples, generator=generator, device=pool.device)
-            drawn = pool[classes[:, None], (picks * pool.shape[1]).long()].flatten(0, 1)
+            if held:
+                picks = torch.rand(len(classes), self.batch_samples, generator=generator, device=pool.device)
+                drawn = pool[classes[:, None], (picks * held).long()].flatten(0, 1)
+            else:
+                drawn = self.gaussians_.sample(classes, self.batch_samples, generator)
             drawn = drawn.view(len(drawn), len(stacked), -1).transpose(0, 1)  # layers apart again, joint or not
             labels = classes.repeat_interleave(self.batch_samples)
             return torch.cat([drawn, stacked], 1), torch.cat([labels, session.labels])
@@ -226,7 +233,7 @@ class YourSelf(Method):
             weight = predicted.new_full(labels.shape, self.weight_all / len(labels))
             if novel_counts:
                 novel = (labels >= self.base_classes_).to(weight.dtype)
-                weight += self.weight_novel * novel / novel.sum().clamp(min=1)
+                weight += self.weight_novel * novel / novel.sum()  # the session's shots are always among them
             by_logits.append(cross_entropy(predicted, labels, weight))
         if by_logits:
             loss, gradient = added(by_logits)
