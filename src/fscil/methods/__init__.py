@@ -20,10 +20,11 @@ from fscil.methods.s3c import S3C
 from fscil.methods.savc import SAVC
 from fscil.methods.sppr import SPPR
 from fscil.methods.teen import TEEN
+from fscil.methods.whitened import Whitened
 from fscil.methods.yourself import YourSelf
 
 _METHODS: tuple[type[Method], ...] = (
-    Lazy, Prototypes, CLOM, S3C, SAVC, SPPR, CEC, LIMIT, FACT, CFSCIL, NCFSCIL, ALICE, TEEN, FeCAM, YourSelf,
+    Lazy, Prototypes, CLOM, S3C, SAVC, SPPR, CEC, LIMIT, FACT, CFSCIL, NCFSCIL, ALICE, TEEN, FeCAM, Whitened, YourSelf,
 )  # fmt: skip
 REGISTRY = {method.name: method for method in _METHODS}
 
