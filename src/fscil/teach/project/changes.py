@@ -120,7 +120,10 @@ def undo(store: Store) -> str:
         number, kind, what, detail = row
         if number <= transaction.one("SELECT max(number) FROM changes") - UNDO_DEPTH:
             raise InputError(f"There is nothing to undo: only the last {UNDO_DEPTH} changes can be taken back.")
-        _take_back(transaction, number, kind, json.loads(detail))
+        try:
+            _take_back(transaction, number, kind, json.loads(detail))
+        except (KeyError, ValueError, TypeError):  # a stranger's
+            raise InputError(f"'{what}' cannot be undone: the project does not say how.") from None
         transaction.run("UPDATE changes SET undone = 1 WHERE number = ?", number)
         return str(what)
 
