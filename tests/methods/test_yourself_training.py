@@ -185,12 +185,35 @@ def test_what_is_replayed_has_the_statistics_of_its_class(joint: bool, pools: li
         assert not np.allclose(borrowed[0], borrowed[1], atol=1e-3)
 
 
-class WithoutReplay(YourSelf):
-    """Sees nothing of the base classes in later sessions."""
+def learning_batches(session: Session, **options: Any) -> list[Batch]:
+    """What one session after the base session is learned from."""
+    method = Observed(layers=BLOCKS, base_steps=0, novel_steps=200, **options)
+    method.start(seed=0, depth=4, device=torch.device("cpu"))
+    method.fit_base(make_world()[0][0])
+    method.fit_novel(session)
+    return method.batches
 
-    def _loss(self, stacked: Tensor, labels: Tensor) -> Tensor:
-        kept = labels >= (self.base_classes_ if self.session_ else 0)
-        return super()._loss(stacked[:, kept], labels[kept])
+
+def test_without_replay_a_session_learns_from_its_own_shots() -> None:
+    session = make_world()[0][1]
+    for x, labels in learning_batches(session, replay=False):
+        assert np.array_equal(x.double(), stacked(session.view))
+        assert torch.equal(labels, session.labels)
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_without_a_pool_every_step_draws_anew(joint: bool) -> None:
+    """Every sample once, and all of a class with the mean and the spread it is remembered by."""
+    sessions, _ = make_world()
+    batches = learning_batches(sessions[1], joint=joint, pool=0, whitened=0.0)
+    drawn = torch.cat([x[:, : -len(sessions[1])] for x, _ in batches], 1).transpose(0, 1).flatten(1)
+    labels = torch.cat([names[: -len(sessions[1])] for _, names in batches])
+    assert len(torch.unique(drawn, dim=0)) == len(drawn) == 200 * 10 * 8
+    real, of = stacked(sessions[0].view).transpose(1, 0, 2).reshape(len(sessions[0]), -1), sessions[0].labels.numpy()
+    for c in range(BASE):
+        mine = drawn[labels == c].numpy()
+        assert np.allclose(mine.mean(0), real[of == c].mean(0), atol=0.05)
+        assert np.allclose(mine.std(0), real[of == c].std(0, ddof=1), atol=0.05)
 
 
 def base_and_novel(method: Method) -> tuple[float, float]:
@@ -203,9 +226,9 @@ def base_and_novel(method: Method) -> tuple[float, float]:
     return right[0], (right[1] + right[2]) / 2
 
 
-def published(kind: type[YourSelf] = YourSelf, **changes: Any) -> tuple[float, float]:
+def published(**changes: Any) -> tuple[float, float]:
     size = {"layers": (2, 3), "batch_classes": 12, "batch_samples": 8, "base_steps": 200, "novel_steps": 100}
-    return base_and_novel(kind(**{**PUBLISHED, **size, "first_step": "dampened", **changes}))
+    return base_and_novel(YourSelf(**{**PUBLISHED, **size, "first_step": "dampened", **changes}))
 
 
 @pytest.fixture(scope="module")
@@ -228,15 +251,9 @@ def test_it_learns_with_the_released_first_step_too() -> None:
     assert novel > 60
 
 
-@pytest.mark.parametrize(
-    ("part", "change"),
-    [("weight_cr", {"weight_cr": 0.0}), ("replay", {"kind": WithoutReplay})],
-    ids=["class relation", "replay"],
-)
-def test_what_protects_the_base_classes(
-    part: str, change: dict[str, Any], learned_as_published: tuple[float, float]
-) -> None:
-    assert published(**change)[0] < learned_as_published[0] - 20, part
+@pytest.mark.parametrize("change", [{"weight_cr": 0.0}, {"replay": False}], ids=["class relation", "replay"])
+def test_what_protects_the_base_classes(change: dict[str, Any], learned_as_published: tuple[float, float]) -> None:
+    assert published(**change)[0] < learned_as_published[0] - 20
 
 
 def test_novel_cross_entropy_is_what_new_classes_are_learned_by(learned_as_published: tuple[float, float]) -> None:

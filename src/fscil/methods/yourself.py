@@ -74,7 +74,7 @@ class YourSelf(Method):
     batch_classes: Count = 32
     batch_samples: Count = 8  # per class
     replay: bool = True  # sessions also learn from samples of all classes seen (False: from their own shots alone)
-    pool: Whole = 600  # samples drawn per class and session, from which the batches are taken; 0: new ones in every step
+    pool: Whole = 600  # samples drawn per class and session, of which batches are made; 0: new ones in every step
     top_k: Count = 2  # base classes that lend a novel class their covariance
     jitter: Amount = 1e-4  # added to the diagonal of every covariance
 
