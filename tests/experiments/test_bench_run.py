@@ -227,18 +227,18 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_numbers(
     finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = make_plan(request(tmp_path))
-    write, count = runner.write_json, iter(range(4))
+    write, count = runner.write_sealed, iter(range(4))
 
     def interrupted(path: Path, document: Any) -> None:
         if path.name == "result.json" and next(count, None) is None:
             raise KeyboardInterrupt
         write(path, document)
 
-    monkeypatch.setattr(runner, "write_json", interrupted)
+    monkeypatch.setattr(runner, "write_sealed", interrupted)
     with pytest.raises(KeyboardInterrupt):
         filled(plan)
     assert len(list(tmp_path.rglob("result.json"))) == 4
-    monkeypatch.setattr(runner, "write_json", write)
+    monkeypatch.setattr(runner, "write_sealed", write)
     times = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("result.json")}
     next(iter(times)).write_text('{"schema": 1, "half a f')  # and one file damaged besides
     filled(plan)
