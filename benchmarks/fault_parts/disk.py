@@ -48,7 +48,7 @@ def two_writers(tally: Tally, folder: Path, source: Path, rounds: int) -> None:
                 there = f"class {n}" in names
                 good = there if end.code == 0 else (end.refused and not there)
                 outcome = (REFUSED if end.code else SURVIVED) if good else WRONG
-                line.count(outcome, f"round {number}", f"{end.output[-300:]} {found if not names else names}")
+                line.count(outcome, f"round {number}", f"{end.output[-300:]} {names or found}")
 
 
 WRITERS = ((0, "third"), (1, "fourth"))
@@ -150,12 +150,14 @@ def read_only(tally: Tally, folder: Path, source: Path) -> None:
             shutil.copytree(source / "imported", disk / "project")
             _remount(disk, "ro")
             _ask_all(line, disk / "project", source, folder, lambda work: work, reads=True)
-    with tally.line("read-only", "an output folder on such a disk", "refused in a sentence") as line:
-        with small_disk(folder / "disk", "8m") as disk:
-            _remount(disk, "ro")
-            for arguments in ([*RUN, "--out", disk / "out"], ["teach", "init", disk / "new"]):
-                ended = run_fscil(arguments, folder / "log")
-                line.count(REFUSED if ended.refused else WRONG, str(arguments[:2]), ended.output[-300:])
+    with (
+        tally.line("read-only", "an output folder on such a disk", "refused in a sentence") as line,
+        small_disk(folder / "disk", "8m") as disk,
+    ):
+        _remount(disk, "ro")
+        for arguments in ([*RUN, "--out", disk / "out"], ["teach", "init", disk / "new"]):
+            ended = run_fscil(arguments, folder / "log")
+            line.count(REFUSED if ended.refused else WRONG, str(arguments[:2]), ended.output[-300:])
 
 
 def other_user(tally: Tally, folder: Path, source: Path) -> None:

@@ -20,9 +20,9 @@ from fscil.core.errors import InputError
 TOGETHER = 25  # damaged copies that one process reads: a crash costs the rest of its batch, and is told apart
 
 
-def damage(tally: Tally, folder: Path, copies: int, seed: int, only: str = "") -> None:
+def damage(tally: Tally, folder: Path, copies: int, seed: int, *, models: bool) -> None:
     for kind in KINDS:
-        if only not in kind.name:
+        if kind.file == "model.onnx" and not models:
             continue
         criterion = "as before, or refused" if kind.exact else "as before, refused, or read as other valid content"
         with tally.line("damaged files", kind.name, criterion) as line:

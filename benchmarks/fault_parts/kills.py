@@ -46,10 +46,9 @@ class Work:
 def kills(tally: Tally, folder: Path, counts: dict[str, int], seed: int) -> None:
     works = [*_grids(), *_projects(folder / "sources")]
     for work in works:
-        wanted = counts.get(work.name, 0)
-        criterion = "again: the same as undisturbed" if work.repeatable else "before or after, never between"
-        with tally.line("kills", work.name, criterion) as line:
-            if wanted:
+        if wanted := counts.get(work.name, 0):
+            criterion = "again: the same as undisturbed" if work.repeatable else "before or after, never between"
+            with tally.line("kills", work.name, criterion) as line:
                 _chains(work, line, folder / work.name.replace(" ", "-"), wanted, random.Random(f"{seed} {work.name}"))
 
 
@@ -155,8 +154,8 @@ def _grids() -> list[Work]:
 # Projects
 
 
-def make_sources(folder: Path) -> Path:
-    """A project with two classes, its export, its backup and pictures, made once and copied for every try."""
+def make_sources(folder: Path, *, model: bool) -> Path:
+    """A project with two classes, its backup, pictures and (in seconds) its export, made once and copied for tries."""
     source = folder / "sources"
     source.mkdir(parents=True)
     for number, name in enumerate(("first", "second", "third", "fourth")):
@@ -165,10 +164,10 @@ def make_sources(folder: Path) -> Path:
         ["teach", "init", source / "project"],
         ["teach", "add", source / "project", "first", source / "pictures" / "first"],
         ["teach", "add", source / "project", "second", source / "pictures" / "second"],
-        ["export", source / "project", source / "model.onnx"],
         ["teach", "backup", source / "project", source / "backup.zip"],
+        ["export", source / "project", source / "model.onnx"],
         ["teach", "init", source / "imported", "--from", source / "model.onnx"],
-    ):
+    )[: None if model else -2]:
         made = run_fscil(arguments, source / "log")
         if made.code:
             raise RuntimeError(f"fscil {' '.join(map(str, arguments))}: {made.output[-2000:]}")

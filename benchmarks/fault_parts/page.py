@@ -79,17 +79,17 @@ def markdown(found: Mapping[str, Any]) -> str:
         "",
         "## How",
         "",
-        "- Kills: a process is forked that runs the command as its own process would, and gets SIGKILL, with all that it "
-        "started, at a random moment of the time it needs. The same command is then given again, and killed again, up to "
-        "12 times, and at last left to finish. Its matrices (for a project: classes, images and answers, and "
-        "`fscil teach check`) must be those of an undisturbed one. After each kill, nothing that has a final name may be "
-        "half a file, and a project is as before the command or as after it.",
-        "- Damaged files: flipped bits, overwritten and zeroed blocks, cuts, lost and added pieces, other files in place "
-        "of it, and for JSON each value removed or turned into something odd (NaN, 10^400, deep lists, paths). Copies of "
-        "checkpoints without a checksum, which versions before this one wrote, are not among them: a flipped bit in such "
-        "a weight cannot be noticed.",
-        "- Full disk, read-only: small disks in memory, mounted for the purpose; this and becoming another user need the "
-        "rights of root, without them the lines say 'skipped'.",
+        "- Kills: a process is forked that runs the command as its own process would, and gets SIGKILL, with all that "
+        "it started, at a random moment of the time it needs. The same command is then given again, and killed again, "
+        "up to 12 times, and at last left to finish. Its matrices (for a project: classes, images and answers, and "
+        "`fscil teach check`) must be those of an undisturbed one. After each kill, nothing that has a final name may "
+        "be half a file, and a project is as before the command or as after it.",
+        "- Damaged files: flipped bits, overwritten and zeroed blocks, cuts, lost and added pieces, other files in its "
+        "place, and for JSON values removed or turned into something odd (NaN, 10^400, deep lists, paths). Checkpoints "
+        "without a checksum, as versions before this one wrote them, are not among them: a flipped bit in such a "
+        "weight cannot be noticed.",
+        "- Full disk, read-only: small disks in memory, mounted for the purpose. This and becoming another user need "
+        "the rights of root; without them the lines say 'skipped'.",
         "- Not tried: power cuts (files are flushed before they are renamed, but disks may lie), and disks that return "
         "other bytes than were written while a command runs.",
         "",

@@ -29,6 +29,7 @@ class Server:
 
     def __init__(self, project: Path, log: Path) -> None:
         self.token = secrets.token_urlsafe(24)
+        log.unlink(missing_ok=True)  # the address of the one before stands in it
         self.victim = Victim(command("serve", project, "--port", 0), log, {"FSCIL_TOKEN": self.token})
         self.log, deadline = log, time.monotonic() + 120
         while not (found := re.search(r"http://127\.0\.0\.1:(\d+)/", log.read_text() if log.exists() else "")):
@@ -194,6 +195,8 @@ def hostile_requests(tally: Tally, folder: Path, project: Path) -> None:
                     line.count(WRONG, what, f"{type(error).__name__}: {error}")
                     break
                 status = int(came[9:12]) if came.startswith(b"HTTP/1.") and came[9:12].isdigit() else 0
+                if status == 200 and what == "name that is not UTF-8":
+                    before = now  # read as Latin-1, and shown so
                 if (
                     now != before
                     or (status >= 500 and status != 503)
@@ -218,8 +221,7 @@ def hostile_requests(tally: Tally, folder: Path, project: Path) -> None:
             while time.monotonic() < deadline and not answered:
                 with contextlib.suppress(OSError, RuntimeError, http.client.HTTPException):
                     answered = server.classes() == before
-            for _ in held:
-                line.count(SURVIVED if answered else WRONG, "300 half-sent requests", "nobody else is answered")
+            line.count(SURVIVED if answered else WRONG, "300 half-sent requests", "nobody else is answered")
         finally:
             for each in held:
                 each.close()
@@ -252,7 +254,9 @@ def restarts(tally: Tally, folder: Path, project: Path, rounds: int, seed: int) 
             half = {name for name, images in found.items() if "-" in name and images != 2}
             outcome = WRONG if lost or half or not found else SURVIVED
             line.count(outcome, f"round {number}", f"lost {lost}, half {half}; {state if not found else ''}")
-        line.note = f"{len(known)} classes acknowledged"
+        line.note = f"{len(known)} classes were acknowledged"
+        if not known:
+            line.count(WRONG, "all rounds", "nothing was acknowledged, so nothing was tried")
 
 
 def _visit(server: Server, name: str, told: dict[str, int]) -> None:
