@@ -40,7 +40,7 @@ def test_it_trains_measures_and_writes(finished: Path) -> None:
     for name in ("ablation.json", "ablation.md", "ablation.html"):
         assert (finished / name).stat().st_size > 0
     document = json.loads((finished / "ablation.json").read_text())
-    assert (len(document["steps"]), len(document["curves"]), len(document["predictors"])) == (5, 0, 0)
+    assert (len(document["steps"]), len(document["curves"]), len(document["predictors"])) == (8, 0, 0)
 
 
 def test_nothing_is_overwritten_unasked(finished: Path) -> None:
@@ -52,7 +52,7 @@ def test_another_part_joins_those_measured_before(finished: Path, monkeypatch: p
     monkeypatch.setattr("fscil.evaluation.cost._SECONDS", 0.01)
     cells = {path: path.stat().st_mtime_ns for path in (finished / "cells").rglob("*.json")}
     document = json.loads(ablate("--out", finished, "--resume", "--only", "calibration", "--json"))
-    assert len(document["steps"]) == 5
+    assert len(document["steps"]) == 8
     assert {each["key"] for each in document["predictors"]} >= {"prototypes", "ensemble"}
     assert {path: path.stat().st_mtime_ns for path in cells} == cells
     assert "Can its confidence be believed?" in (finished / "ablation.html").read_text(encoding="utf-8")

@@ -19,11 +19,12 @@ from fscil.evaluation.confidence import Setup, measure_confidence, without_fold
 from fscil.evaluation.protocol import run_method
 from fscil.experiments import runner
 from fscil.experiments.ablate.collect import collect_ablation
-from fscil.experiments.ablate.plan import PARTS, STEPS, betas
+from fscil.experiments.ablate.plan import PARTS, betas, choices, steps
 from fscil.experiments.ablate.study import Study
 from fscil.experiments.run import Run
 from fscil.experiments.runner import NetworkRun
-from fscil.methods import Prototypes
+from fscil.methods import Prototypes, Whitened, YourSelf
+from fscil.methods.raw_layers import RawLayers
 from fscil.metrics import summary
 from fscil.results.ablation import Ablation
 from fscil.training.checkpoint import read_tensors, save_tensors
@@ -66,17 +67,82 @@ def alone(run: Run, study: Study, method: Any, draw: int) -> dict[str, Any]:
 
 
 def test_rows_are_what_separate_runs_give(run: Run, study: Study, found: Ablation) -> None:
-    expected = [alone(run, study, Prototypes(), 1)[""]]
-    for step in STEPS[1:]:
+    untrained = (Prototypes(), Whitened(layers=study.blocks), RawLayers(layers=study.blocks, scale=study.method.scale))
+    expected = [alone(run, study, method, 1)[""] for method in untrained]
+    trained = steps(study.method)[3:]
+    for step in trained:
         assert step.changes is not None
         expected.append(alone(run, study, study.yourself(step.changes), 1)[step.part])
     # What is trained does not depend on the whitened features, so the paper's ensemble is a part of ours.
-    assert alone(run, study, study.yourself({"whitened": 0.0}), 1)[""] == expected[3]
+    assert alone(run, study, study.yourself({"whitened": 0.0}), 1)[""] == expected[-2]
     for line, metrics in zip(found.steps, expected, strict=True):
         for key, values in line.scores.items():
             assert values[1] == metrics[key], (line.label, key)
-    assert study.yourself(STEPS[1].changes or {}).weight_cr == 0
-    assert study.yourself(STEPS[2].changes or {}).weight_cr == study.method.weight_cr > 0
+
+
+def test_each_row_of_the_recipe_adds_one_thing() -> None:
+    """One option, or the two weights of IR, differs between neighbours; what a recipe does not have has no row."""
+
+    def keys(method: YourSelf) -> list[str]:
+        return [step.key for step in steps(method)]
+
+    usual = [step for step in steps(YourSelf()) if step.changes is not None]
+    for row, before in zip(usual[1:-1], usual, strict=False):
+        assert row.changes is not None
+        assert before.changes is not None
+        gone = before.changes.keys() - row.changes.keys()
+        assert gone in ({"weight_all"}, {"weight_cr"}, {"weight_intra", "weight_inter"})
+        assert row.changes.keys() < before.changes.keys()
+        assert row.over == before.key
+    assert usual[-2].changes == usual[-1].changes == {}
+    untrained = ["prototypes", "whitened-means", "raw-layers", "yourself-cos"]
+    assert keys(YourSelf()) == [*untrained, "yourself-all", "yourself-cos-cr", "yourself", "whitened"]
+    assert keys(YourSelf(whitened=0.0, weight_all=0.0)) == [*untrained, "yourself-cos-cr", "yourself"]
+    assert keys(YourSelf(whitened=0.0, weight_cr=0.0, weight_intra=0.0)) == [*untrained, "yourself-all"]
+
+
+def test_choices_are_what_separate_runs_give(run: Run, study: Study, found: Ablation) -> None:
+    recipe, *others = found.choices
+    assert recipe.scores == found.steps[-1].scores
+    assert len(others) == len(study.choices()) == 12
+    for row in others:
+        (option, value), *more = row.options.items()
+        assert not more
+        assert value != getattr(study.method, option)
+        metrics = alone(run, study, study.yourself(row.options), 1)[""]
+        assert {key: values[1] for key, values in row.scores.items()} == {key: metrics[key] for key in row.scores}
+    assert found.changed("aacc").keys() == {row.key for row in others}
+
+
+def test_the_other_rule_of_prediction_is_not_trained_for(study: Study) -> None:
+    (rule,) = (choice for choice in study.choices() if choice.option == "ensemble")
+    assert rule.value == "logits"
+    assert study.rectified(rule.changes, 0).path == study.rectified({}, 0).path
+    paths = {cell.path for cell in study.cells("choices")}
+    assert len(paths) == 2 * len(study.choices())  # two draws; the rule has no cells, the recipe has
+
+
+def test_the_recipe_itself_is_no_choice() -> None:
+    published = YourSelf(prototypes="head", joint=False, residual=False, own_relations=False, weight_all=0.0)
+    values = {(choice.option, choice.value) for choice in choices(published)}
+    assert values == {
+        ("prototypes", "means"), ("joint", True), ("top_k", 1), ("top_k", 4), ("pool", 0), ("replay", False),
+        ("first_step", "dampened"), ("ensemble", "logits"), ("residual", True), ("own_relations", True),
+        ("reverse_relations", True), ("weight_all", 0.3),
+    }  # fmt: skip
+    assert not [choice for choice in choices(YourSelf(), head=False) if choice.value == "head"]
+
+
+def test_draws_measured_apart_make_the_same_document(run: Run, found: Ablation, tmp_path: Path) -> None:
+    parts = ["ablation", "choices"]
+    for draw in (1, 0):
+        alone = Study(_elsewhere(run, tmp_path))
+        alone.measure(parts, draws=[draw])
+        cells = [path.name for path in (tmp_path / "cells").rglob("*.json")]
+        assert set(cells) == ({"shots-1.json"} if draw else {"shots-0.json", "shots-1.json"})
+        assert bool(collect_ablation(alone).choices) == (draw == 0)
+    together = collect_ablation(Study(_elsewhere(run, tmp_path)))
+    assert (together.steps, together.choices) == (found.steps, found.choices)
 
 
 def test_layers_are_what_separate_runs_give(run: Run, study: Study, found: Ablation) -> None:
@@ -178,7 +244,7 @@ def test_a_cut_off_study_continues_to_the_same_document(
     parts = ["ablation", "layers"]
     again = Study(_elsewhere(run, tmp_path))
     with monkeypatch.context() as patch:
-        patch.setattr(runner, "write_json", _breaking(3))
+        patch.setattr(runner, "write_sealed", _breaking(3))
         with pytest.raises(KeyboardInterrupt):
             again.measure(parts)
     files = {path: path.stat().st_mtime_ns for path in (tmp_path / "cells").rglob("*.json")}
@@ -223,14 +289,14 @@ def _elsewhere(run: Run, out: Path, config: Any = None) -> NetworkRun:
 
 
 def _breaking(after: int) -> Any:
-    """write_json that is interrupted at the next cell."""
-    from fscil.core.storage import write_json
+    """write_sealed that is interrupted at the next cell."""
+    from fscil.core.storage import write_sealed
 
     count: Iterator[int] = iter(range(after))
 
     def write(path: Path, content: Any) -> None:
         if next(count, None) is None:
             raise KeyboardInterrupt
-        write_json(path, content)
+        write_sealed(path, content)
 
     return write

@@ -33,13 +33,13 @@ def ablate(
         list[str] | None, typer.Option("--set", help="Override a key: --set options.yourself.novel_steps=20.")
     ] = None,
     only: Annotated[
-        str | None, typer.Option("--only", help="Comma-separated: ablation, layers, sensitivity, calibration.")
+        str | None, typer.Option("--only", help="Comma-separated: ablation, layers, choices, sensitivity, calibration.")
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an ablation in the output folder.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Measure everything again; the network is kept.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Losses, layers, weights, calibration and cost of YourSelf, from one trained network: OUT/ablation.html."""
+    """Losses, layers, choices, weights, calibration, cost of YourSelf, from one trained network: OUT/ablation.html."""
     # Imported here: torch takes seconds to load, and `fscil --help` should not wait for it.
     from fscil.core.progress import Reporter
     from fscil.core.storage import write_sealed, write_text

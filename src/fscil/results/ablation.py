@@ -26,9 +26,10 @@ class AblationRow:
     key: str
     label: str
     scores: Values
-    kind: str = ""  # layer table: raw, rectified, raw ensemble or ensemble
+    kind: str = ""  # layer table: raw, rectified, raw ensemble or ensemble; step that no later one adds to: beside
     block: int = 0  # layer table: 0 where it is not of one block
     options: Mapping[str, Any] = field(default_factory=dict)  # what differs from the recipe
+    over: str = ""  # step: key of the one it adds to; empty: the one above
 
     def spread(self, key: str) -> Spread:
         return spread(self.scores[key])
@@ -98,6 +99,7 @@ class Ablation:
     commit: str = ""
     steps: tuple[AblationRow, ...] = ()
     layers: tuple[AblationRow, ...] = ()
+    choices: tuple[AblationRow, ...] = ()  # the recipe, then with one option changed at a time
     curves: tuple[SensitivityCurve, ...] = ()
     predictors: tuple[Predictor, ...] = ()
     costs: tuple[InferenceCost, ...] = ()
@@ -109,9 +111,13 @@ class Ablation:
         return next((row for row in self.steps if row.key == key), None)
 
     def gains(self, key: str = HEADLINE) -> dict[str, Difference]:
-        """Of every step over the one before, by its key: one family."""
+        """Of every step over the one that it adds to, by its key: one family."""
         pairs = zip(self.steps[1:], self.steps, strict=False)
-        return corrected({row.key: _gain(row, before, key) for row, before in pairs})
+        return corrected({row.key: _gain(row, self.step(row.over) or above, key) for row, above in pairs})
+
+    def changed(self, key: str = HEADLINE) -> dict[str, Difference]:
+        """Of every choice made otherwise over the recipe, by its key: one family."""
+        return corrected({row.key: _gain(row, self.choices[0], key) for row in self.choices[1:]})
 
     def whole_gain(self, key: str = HEADLINE) -> Difference:
         """Of the last step over the first."""
@@ -143,7 +149,7 @@ def parse_ablation(document: Any, source: str = "the file") -> Ablation:
         raise InputError(f"{source} has schema {document.get('schema')!r}, this version reads schema {SCHEMA}.")
     try:
         found = build(Ablation, document)
-        scores = [row.scores for row in (*found.steps, *found.layers)]
+        scores = [row.scores for row in (*found.steps, *found.layers, *found.choices)]
         scores += [point.scores for curve in found.curves for point in curve.points]
         for values in scores:
             if any(len(values.get(key, ())) != found.draws for key in SCORES):

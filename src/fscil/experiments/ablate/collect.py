@@ -9,8 +9,9 @@ from fscil.core.config import to_dict
 from fscil.core.hardware import describe
 from fscil.core.storage import read_json
 from fscil.evaluation.writer import commit
-from fscil.experiments.ablate.plan import FACTORS, PARTS, STEPS, Changes, betas
-from fscil.experiments.ablate.study import Study
+from fscil.experiments.ablate.plan import ENSEMBLE, FACTORS, PARTS, Changes, betas, steps
+from fscil.experiments.ablate.study import OTHER_RULE, Study
+from fscil.experiments.runner import Cell
 from fscil.methods.raw_layers import FINAL, RawLayers, block_label
 from fscil.methods.yourself import RECTIFIED, WHITENED
 from fscil.results.ablation import (
@@ -44,6 +45,7 @@ def collect_ablation(study: Study) -> Ablation:
         commit=commit() or "",
         steps=_steps(study) if "ablation" in parts else (),
         layers=_layers(study) if "layers" in parts else (),
+        choices=_choices(study) if "choices" in parts else (),
         curves=_curves(study) if "sensitivity" in parts else (),
         predictors=predictors,
         costs=costs,
@@ -52,13 +54,32 @@ def collect_ablation(study: Study) -> Ablation:
 
 
 def _steps(study: Study) -> tuple[AblationRow, ...]:
+    raw = _raw(study)
+    untrained = {
+        "prototypes": [result["variants"][block_label(FINAL)] for result in raw],
+        "raw-layers": raw,
+        "whitened-means": _results([study.whitened(draw) for draw in range(study.config.draws)]),
+    }
     lines = []
-    for step in STEPS:
+    for step in steps(study.method):
         if step.changes is None:
-            scores = _scores([result["variants"][block_label(FINAL)]["metrics"] for result in _raw(study)])
+            scores = _scores([result["metrics"] for result in untrained[step.key]])
         else:
             scores = _parts(_rectified(study, step.changes), step.part)
-        lines.append(AblationRow(step.key, step.label, scores, options=step.changes or {}))
+        beside = "beside" if step.key == "whitened-means" else ""
+        lines.append(AblationRow(step.key, step.label, scores, beside, options=step.changes or {}, over=step.over))
+    return tuple(lines)
+
+
+def _choices(study: Study) -> tuple[AblationRow, ...]:
+    """The recipe as it is, then with one choice changed at a time."""
+    recipe = _rectified(study, {})
+    lines = [AblationRow("recipe", "as in the recipe", _parts(recipe, ""))]
+    for choice in study.choices():
+        results = _rectified(study, choice.changes)
+        scores = _parts(results, OTHER_RULE if choice.option == ENSEMBLE else "")
+        key, options = f"{choice.option}={choice.value}", {choice.option: choice.value}
+        lines.append(AblationRow(key, choice.label, scores, options=options))
     return tuple(lines)
 
 
@@ -134,11 +155,15 @@ def _calibration(study: Study) -> tuple[tuple[Predictor, ...], tuple[InferenceCo
 
 
 def _raw(study: Study) -> list[dict[str, Any]]:
-    return [read_json(study.raw(draw).path)["result"] for draw in range(study.config.draws)]
+    return _results([study.raw(draw) for draw in range(study.config.draws)])
 
 
 def _rectified(study: Study, changes: Changes) -> list[dict[str, Any]]:
-    return [read_json(study.rectified(changes, draw).path)["result"] for draw in range(study.config.draws)]
+    return _results([study.rectified(changes, draw) for draw in range(study.config.draws)])
+
+
+def _results(cells: Sequence[Cell]) -> list[dict[str, Any]]:
+    return [read_json(cell.path)["result"] for cell in cells]
 
 
 def _scores(metrics: Sequence[Metrics]) -> dict[str, list[float]]:

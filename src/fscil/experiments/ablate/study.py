@@ -7,23 +7,38 @@
 The digest names the options, so that every setting has a folder of its own.
 """
 
+import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fscil import methods
+from torch import Tensor
+
+from fscil.core.config import build
 from fscil.core.hardware import describe
 from fscil.core.progress import Update
 from fscil.core.storage import read_json
+from fscil.data.session import View
 from fscil.evaluation.confidence import Setup, measure_confidence
 from fscil.evaluation.cost import BATCH, inference_costs
 from fscil.evaluation.identity import digest
 from fscil.evaluation.protocol import prepare
-from fscil.experiments.ablate.plan import FACTORS, STEPS, Changes, betas
+from fscil.experiments.ablate.plan import FACTORS, Changes, Choice, betas, choices, steps
 from fscil.experiments.runner import Cell, NetworkRun
-from fscil.methods import Method, YourSelf
+from fscil.methods import Method, Whitened, YourSelf
 from fscil.methods.raw_layers import RawLayers
+
+OTHER_RULE = "other rule"  # label of a variant
+
+
+class BothRules(YourSelf):
+    """Is also scored by the other rule of prediction, which takes no training of its own."""
+
+    def variants(self) -> dict[str, Callable[[View], Tensor]]:
+        other = copy.copy(self)
+        other.ensemble = "softmax" if self.ensemble == "logits" else "logits"
+        return {**super().variants(), OTHER_RULE: other.scores}
 
 
 class Study:
@@ -35,32 +50,37 @@ class Study:
         self.method.start(seed=self.config.seed, depth=on.cache.backbone.depth, device=on.device)  # checks options
         self.blocks = self.method.blocks(on.cache.backbone.depth)
 
-    def yourself(self, changes: Changes) -> YourSelf:
+    def yourself(self, changes: Changes, kind: type[YourSelf] = YourSelf) -> YourSelf:
         """The recipe's YourSelf with these options changed."""
         options = {**self.config.options.get(YourSelf.name, {}), **changes}
-        method = methods.make(YourSelf.name, options)
-        assert isinstance(method, YourSelf)
-        return method
+        return build(kind, options, where=kind.prefix)
 
-    def cells(self, part: str) -> list[Cell]:
-        draws = range(self.config.draws)
+    def choices(self) -> tuple[Choice, ...]:
+        return choices(self.method, head=self.on.network.class_weights is not None)
+
+    def cells(self, part: str, draws: Iterable[int] | None = None) -> list[Cell]:
+        """Of these draws, or of all: draws can be measured apart, and collected when all are there."""
+        draws = range(self.config.draws) if draws is None else tuple(draws)
         if part == "calibration":
-            return [*(self.calibration(draw) for draw in draws), self.cost()]
-        wanted: list[Changes] = []
+            return [*(self.calibration(draw) for draw in draws), *([self.cost()] if 0 in draws else [])]
+        wanted: list[Changes] = [{}]
         if part == "ablation":
-            wanted = [step.changes for step in STEPS if step.changes is not None]
-        elif part == "layers":
-            wanted = [{}]
+            wanted = [step.changes for step in steps(self.method) if step.changes is not None]
+        elif part == "choices":
+            wanted += [choice.changes for choice in self.choices()]
         elif part == "sensitivity":
             wanted = [beta.scaled(factor) for beta in betas(self.method) for factor in FACTORS]
         found = [self.rectified(changes, draw) for changes in wanted for draw in draws]
-        if part != "sensitivity":
+        if part in ("ablation", "layers"):
             found += [self.raw(draw) for draw in draws]
+        if part == "ablation":
+            found += [self.whitened(draw) for draw in draws]
         return found
 
-    def measure(self, parts: Sequence[str]) -> None:
+    def measure(self, parts: Sequence[str], draws: Iterable[int] | None = None) -> None:
         """Fill the cells that are missing."""
-        wanted = {cell.path: cell for part in parts for cell in self.cells(part)}
+        draws = None if draws is None else tuple(draws)
+        wanted = {cell.path: cell for part in parts for cell in self.cells(part, draws)}
         missing = [cell for cell in wanted.values() if self.on.fresh or not self.on.done(cell)]
         if done := len(wanted) - len(missing):
             self.on.reporter.say(f"Measured before: {done} of {len(wanted)} cells")
@@ -76,14 +96,19 @@ class Study:
         return sum(read_json(path)["measuring_seconds"] for path in paths)
 
     def rectified(self, changes: Changes, draw: int) -> Cell:
-        label = ", ".join(f"{name}={value:g}" for name, value in changes.items()) or "as in the recipe"
-        return self._result("yourself", f"YourSelf, {label}, draw {draw}", lambda: self.yourself(changes), draw)
+        label = ", ".join(f"{name}={value}" for name, value in changes.items()) or "as in the recipe"
+        make: Callable[[], Method] = lambda: self.yourself(changes, BothRules)  # noqa: E731
+        return self._result("yourself", f"YourSelf, {label}, draw {draw}", make, draw)
 
     def raw(self, draw: int) -> Cell:
         def make() -> RawLayers:
             return RawLayers(layers=self.blocks, scale=self.method.scale)
 
         return self._result("raw-layers", f"raw layers, draw {draw}", make, draw)
+
+    def whitened(self, draw: int) -> Cell:
+        """Class means of the recipe's layers, whitened."""
+        return self._result("whitened", f"whitened layers, draw {draw}", lambda: Whitened(layers=self.blocks), draw)
 
     def calibration(self, draw: int) -> Cell:
         on, options = self.on, self.method.options()

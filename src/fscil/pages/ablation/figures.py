@@ -25,8 +25,8 @@ PREDICTOR_STYLES = {
     ("ensemble", "after"): Style(VERMILLION, "s"),
 }
 _STEP_TICKS = {
-    "prototypes": "no FR", "yourself-cos": "+ FR, cos,\nnovel CE", "yourself-cos-cr": "+ CR", "yourself": "+ IR",
-    "whitened": "+ whitened",
+    "prototypes": "no FR", "raw-layers": "+ layers", "yourself-cos": "+ FR, cos,\nnovel CE", "yourself-all": "+ CE",
+    "yourself-cos-cr": "+ CR", "yourself": "+ IR", "whitened": "+\nwhitened",
 }  # fmt: skip
 _LAYER_PLACES = {
     "final": "final", "raw-blocks": "together", "raw-all": "+ final", "ensemble": "together", "whitened": "whitened",

@@ -28,6 +28,9 @@ def ablation_html(ablation: Ablation) -> str:
         lede=prose.measured(ablation),
         steps=_steps(ablation) if ablation.steps else None,
         layers=_layers(ablation) if ablation.layers else None,
+        choices={"note": prose.choices_note(ablation), "table": tables.choices_table(ablation)}
+        if ablation.choices
+        else None,
         sensitivity=_sensitivity(ablation) if any(curve.points for curve in ablation.curves) else None,
         calibration=_calibration(ablation) if ablation.predictors else None,
         cost={"note": prose.cost_note(ablation), "table": tables.cost_table(ablation)} if ablation.costs else None,
@@ -46,7 +49,7 @@ def _steps(ablation: Ablation) -> dict[str, Any]:
         "note": prose.steps_note(ablation),
         "table": tables.steps_table(ablation),
         "pictures": [
-            (_legend(styles), figures.steps_figure(ablation.steps, styles))
+            (_legend(styles), figures.steps_figure([row for row in ablation.steps if row.kind != "beside"], styles))
             for styles in (figures.SCORE_STYLES, figures.GROUP_STYLES)
         ],
     }
@@ -121,6 +124,9 @@ def parts(ablation: Ablation, level: int) -> list[str]:
     if ablation.layers:
         made = tables.layers_table(ablation)
         found += [f"{head} {made.title}", note("layers"), markdown(made)]
+    if ablation.choices:
+        made = tables.choices_table(ablation)
+        found += [f"{head} {made.title}", prose.choices_note(ablation), markdown(made)]
     if ablation.curves:
         made = tables.sensitivity_table(ablation)
         found += [f"{head} {made.title}", "\n".join(f"- {line}" for line in prose.sensitivity_notes(ablation))]

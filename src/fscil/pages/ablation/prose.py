@@ -1,17 +1,23 @@
 """What the numbers of an ablation say, in sentences; nothing here is typed by hand for one result."""
 
-from fscil.metrics.names import HEADLINE
+from collections.abc import Mapping, Sequence
+
+from fscil.metrics.names import HEADLINE, label
+from fscil.pages.ablation.tables import CURVE_SCORES, option_text
 from fscil.pages.kit.prose import listed, number, percent, plural
 from fscil.pages.kit.templates import note
-from fscil.results.ablation import MOMENTS, Ablation
-from fscil.results.significance import LEVEL, spread
+from fscil.results.ablation import MOMENTS, Ablation, AblationRow
+from fscil.results.significance import LEVEL, Difference, spread
 
 _STEP_NAMES = {
+    "raw-layers": "averaging layers, untrained",
     "yourself-cos": "FR itself, with cos and novel cross-entropy",
+    "yourself-all": "cross-entropy on all replayed classes",
     "yourself-cos-cr": "the class relation (CR)",
     "yourself": "the instance relation (IR)",
     "whitened": "whitened features in the ensemble",
 }
+_IN_EVERY_ROW = ("prototypes", "residual", "centring")  # with FR: of the recipe, and not added step by step
 
 
 def headline(ablation: Ablation) -> str:
@@ -21,7 +27,7 @@ def headline(ablation: Ablation) -> str:
     whole = ablation.whole_gain()
     if whole.judged and not whole.clear:
         return f"YourSelf as a whole changes gAcc from {before} to {after}, which is within the noise"
-    gains = ablation.gains()
+    gains = {key: gain for key, gain in ablation.gains().items() if key in _STEP_NAMES}
     best = max(gains, key=lambda key: gains[key].mean)
     sentence = f"YourSelf takes gAcc from {before} to {after}"
     return f"{sentence}; the largest step is {_STEP_NAMES[best]}" if gains[best].mean > 0 else sentence
@@ -38,28 +44,31 @@ def measured(ablation: Ablation) -> str:
 
 
 def steps_note(ablation: Ablation) -> str:
-    said = note("steps")
-    if clear := _clear_steps(ablation):
+    said = note("steps", untrained=ablation.step("raw-layers") is not None)
+    if clear := _clear(ablation.gains(), ablation.steps):
         said += f" {clear}"
-    if extra := ablation.options.get("weight_all"):
+    if (extra := ablation.options.get("weight_all")) and ablation.step("yourself-all") is None:
         said += (
             f" All rows with FR also have cross-entropy on all replayed classes (weight_all = {extra:g}), which the "
             "paper does not have."
         )
-    for key, name in (("weight_cr", "CR"), ("weight_intra", "IR")):
-        if not ablation.options.get(key) and not (key == "weight_intra" and ablation.options.get("weight_inter")):
-            said += f" The recipe has {name} off, so its row repeats the one above."
-    if not ablation.options.get("whitened"):
-        said += " The recipe has no whitened features, so the last row repeats the one above."
-    return said
+    kept = [name for name in _IN_EVERY_ROW if name in ablation.options]
+    shared = listed([f"{name} = {option_text(ablation.options[name])}" for name in kept])
+    return f"{said} All rows with FR have the recipe's {shared}." if shared else said
 
 
-def _clear_steps(ablation: Ablation) -> str:
+def choices_note(ablation: Ablation) -> str:
+    clear = [
+        f"{label(key)}: {found}" for key in CURVE_SCORES if (found := _clear(ablation.changed(key), ablation.choices))
+    ]
+    return " ".join([note("choices"), *clear])
+
+
+def _clear(gains: Mapping[str, Difference], rows: Sequence[AblationRow]) -> str:
     """Which gains are more than chance; nothing where the draws cannot judge any."""
-    gains = ablation.gains()
     if not any(gain.judged for gain in gains.values()):
         return ""
-    clear = [row.label for row in ablation.steps if row.key in gains and gains[row.key].clear]
+    clear = [row.label for row in rows if row.key in gains and gains[row.key].clear]
     rule = f"(p < {LEVEL:g}, Student's t with Holm's correction)"
     return f"Clear differences {rule}: {'; '.join(clear)}." if clear else f"No single difference is clear {rule}."
 

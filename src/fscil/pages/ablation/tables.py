@@ -1,6 +1,7 @@
 """The tables of an ablation: the page, the Markdown file and docs/results.md print the same ones."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from fscil.metrics.names import HEADLINE, METRICS, label
 from fscil.pages.kit.prose import number, signed
@@ -32,6 +33,24 @@ def steps_table(ablation: Ablation) -> Table:
         cells += [spread_cell(row.spread(key)) for key in others]
         rows.append([*cells, *(published.get(row.key, ("", "")) if published else ())])
     return table("What each part adds", header, rows, style="stacked" if published else "")
+
+
+def choices_table(ablation: Ablation) -> Table:
+    """The recipe, and what each choice made otherwise gives on the same draws."""
+    gaps = {key: ablation.changed(key) for key in CURVE_SCORES}
+    header = ["changed", "option", *(head for key in CURVE_SCORES for head in (label(key), "difference"))]
+    rows: list[Cells] = []
+    for row in ablation.choices:
+        cells: Cells = [row.label, ", ".join(f"{name} = {option_text(value)}" for name, value in row.options.items())]
+        for key in CURVE_SCORES:
+            cells += [spread_cell(row.spread(key)), _gain(gaps[key][row.key]) if row.key in gaps[key] else ""]
+        rows.append([*cells, *(spread_cell(row.spread(key)) for key in ("novel", "base"))])
+    return table("One choice of the recipe changed at a time", [*header, label("novel"), label("base")], rows)
+
+
+def option_text(value: Any) -> str:
+    """As it is written in a recipe."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def layers_table(ablation: Ablation) -> Table:
