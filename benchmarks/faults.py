@@ -28,8 +28,8 @@ from fault_parts.tally import Tally  # noqa: E402
 
 PARTS = ("kills", "damage", "pictures", "requests", "writers", "restart", "full-disk", "read-only", "other-user")
 FULL = {
-    **{"run": 40, "bench": 40, "tune": 40, "ablate": 30, "teach add": 50, "teach undo": 30},
-    **{"import (init --from)": 40, "export": 30, "export, traced from torch": 10, "backup": 20, "restore": 20},
+    **{"run": 30, "bench": 30, "tune": 30, "ablate": 20, "teach add": 50, "teach undo": 30},
+    **{"import (init --from)": 40, "export": 30, "export, traced from torch": 8, "backup": 20, "restore": 20},
 }
 QUICK = {"run": 2, "tune": 1, "teach add": 3, "teach undo": 2, "restore": 2}  # without those that need a tracing
 
@@ -86,7 +86,7 @@ def try_all(tally: Tally, folder: Path, parts: list[str], *, quick: bool, seed: 
     if "damage" in parts:
         files.damage(tally, place("files"), 12 if quick else 60, seed, models=not quick)
         left = files.left_by_a_kill(source, place("damage"))
-        files.project_files(tally, place("damage"), left, source / "backup.zip", 4 if quick else 60, seed)
+        files.project_files(tally, place("damage"), left, source / "backup.zip", 4 if quick else 40, seed)
     if "pictures" in parts:
         pictures.hostile_pictures(tally, place("pictures"), project("pictures"), 12 if quick else None)
     if "requests" in parts:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from fault_parts.kills import SMALL, matrices
+from fault_parts.kills import PICTURES, SMALL, matrices
 from fault_parts.projects import seen, state_of
 from fault_parts.tally import REFUSED, SURVIVED, WRONG, Tally
 from fault_parts.victims import Ended, Victim, answer, command, run_fscil
@@ -43,7 +43,9 @@ def two_writers(tally: Tally, folder: Path, source: Path, rounds: int) -> None:
             adds = [["teach", "add", place, f"class {n}", source / "pictures" / f"{word}"] for n, word in WRITERS]
             ends = [v.wait() for v in [Victim(command(*add), folder / f"log-{n}") for n, add in enumerate(adds)]]
             found = state_of(place, folder / "log")
-            names = {name for name, images in found[0] if len(images) == 6} if isinstance(found, tuple) else set()
+            names = (
+                {name for name, images in found[0] if len(images) == PICTURES} if isinstance(found, tuple) else set()
+            )
             for (n, _), end in zip(WRITERS, ends, strict=True):
                 there = f"class {n}" in names
                 good = there if end.code == 0 else (end.refused and not there)

@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from fault_parts.pictures import drawn
-from fault_parts.projects import state_of
+from fault_parts.projects import images_of, state_of
 from fault_parts.tally import SURVIVED, WRONG, Tally
 from fault_parts.victims import Victim, answer, command, run_fscil
 
+PICTURES = 6  # of every class
 MOST = 12  # kills in one chain
 SMALL = [
     *("--set", "accelerator=cpu", "--set", "train.epochs=1", "--set", "train.batch_size=128"),
@@ -159,7 +160,7 @@ def make_sources(folder: Path, *, model: bool) -> Path:
     source = folder / "sources"
     source.mkdir(parents=True)
     for number, name in enumerate(("first", "second", "third", "fourth")):
-        drawn(source / "pictures" / name, count=6, seed=number)
+        drawn(source / "pictures" / name, count=PICTURES, seed=number)
     for arguments in (
         ["teach", "init", source / "project"],
         ["teach", "add", source / "project", "first", source / "pictures" / "first"],
@@ -185,9 +186,8 @@ def _projects(source: Path) -> list[Work]:
         def check(place: Path) -> str:
             if not (place / "project" / "project.sqlite").exists():
                 return "" if () in allowed else "the project is gone"
-            found = state_of(place / "project", place / "log")
-            names = tuple(name for name, _ in found[0]) if isinstance(found, tuple) else found
-            return "" if names in allowed else f"between: {names}"
+            found = images_of(place / "project", place / "log")
+            return "" if found in [dict.fromkeys(names, PICTURES) for names in allowed] else f"between: {found}"
 
         return check
 
