@@ -207,8 +207,8 @@ class NetworkRun:
         if found and found not in self._differences:
             self._differences.add(found)
             self.reporter.say(
-                f"{cell.label}, and maybe more, was measured otherwise ({found}): accuracies may differ in the last "
-                f"digits from those of this run; --force measures them again."
+                f"{cell.label}, and maybe more, was measured otherwise ({found}): accuracies may differ from what this "
+                f"run would give; --force measures them again."
             )
         return True
 
