@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from feature_worlds import BASE, BLOCKS, make_layered_world, make_world
+from feature_worlds import BASE, BLOCKS, DIM, make_layered_world, make_world
 from plain_yourself import Batch, PlainGaussians, PlainYourSelf, direction_means, unit
 from torch import Tensor
 
@@ -179,8 +179,10 @@ def test_what_is_replayed_has_the_statistics_of_its_class(joint: bool, pools: li
             drawn = pools[-1][c, :, kind].double().numpy()
             assert np.allclose(drawn.mean(0), mean, atol=0.04)
             assert np.abs(np.cov(drawn.T) - covariance).max() < 0.05
-    # The layers lend from different classes, or the test above would not see it.
     if not joint:
+        first, second = pools[-1][0, :, 0].double().numpy(), pools[-1][0, :, 1].double().numpy()
+        assert np.abs(np.cov(first.T, second.T)[DIM:, :DIM]).max() < 0.05  # layers are drawn apart
+        # They also lend from different classes, or the test above would not see it.
         borrowed = [twin.covariances[-1] for twin in twins]
         assert not np.allclose(borrowed[0], borrowed[1], atol=1e-3)
 
