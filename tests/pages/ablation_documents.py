@@ -57,6 +57,18 @@ def document(draws: int = 3, dataset: str = "cifar100", **changes: Any) -> dict[
             {"key": key, "label": f"layer {key}", "kind": kind, "block": block, "scores": scores(50 + i)}
             for i, (key, kind, block) in enumerate(kinds)
         ],
+        "choices": [
+            {"key": "recipe", "label": "as in the recipe", "scores": scores(60)},
+            {"key": "joint=False", "label": "apart", "scores": scores(50), "options": {"joint": False}},
+            {"key": "top_k=4", "label": "four", "scores": scores(60), "options": {"top_k": 4}},
+        ],
+        "diagnosis": [
+            {"block": 0, "values": {"common": 11.0, "head": 0.95, "entropy": 99.0, "wrong": 10.0, "novel": 90.0}},
+            {
+                "block": 8,
+                "values": {"common": 20.0, "cosine": 0.6, "cka": 0.8, "entropy": 70.0, "wrong": 30.0, "novel": 4.0},
+            },
+        ],
         "curves": [
             {
                 "key": key,

@@ -12,8 +12,9 @@ from ablation_documents import document
 from fscil.core.errors import InputError
 from fscil.metrics.names import label
 from fscil.pages.ablation import prose, tables
+from fscil.pages.ablation.diagnosis import RULES, diagnosis_note, diagnosis_table
 from fscil.pages.ablation.page import ablation_html, ablation_markdown, parts, steps_text
-from fscil.results.ablation import parse_ablation
+from fscil.results.ablation import Ablation, parse_ablation
 
 
 def shown(values: list[float], digits: int = 2) -> str:
@@ -65,6 +66,96 @@ def test_tables_hold_the_documents_numbers_rounded() -> None:
     assert quality.rows[2].plain[2] == shown(raw["predictors"][2]["after"]["novel"]["ece_mass"], 1)
     cost = tables.cost_table(made)
     assert cost.rows[4].plain[1:3] == ["8.00", "4.0 %"]
+
+
+def test_choices_are_compared_with_the_recipe_on_the_same_draws() -> None:
+    raw = document()
+    for row, values in zip(raw["choices"], ([60.0, 61.0, 62.0], [50.0, 51.1, 51.9], [60.5, 60.0, 63.0]), strict=True):
+        row["scores"]["gacc_grid"] = values
+    made = parse_ablation(raw)
+    table = tables.choices_table(made)
+    assert [row.plain[:2] for row in table.rows] == [
+        ["as in the recipe", ""],
+        ["apart", "joint = false"],
+        ["four", "top_k = 4"],
+    ]
+    heads = [label("gacc_grid"), "difference", label("aacc"), "difference", label("novel"), label("base")]
+    assert table.header[2:] == heads
+    gaps = [-10.0, -9.9, -10.1]
+    assert table.rows[1].plain[3] == f"−10.00 ± {stdev(gaps) / 3**0.5:.2f}"
+    assert [row.plain[3] for row in table.rows] == ["", "−10.00 ± 0.06", "+0.17 ± 0.60"]
+    for row, line in zip(table.rows, raw["choices"], strict=True):
+        cells = [row.plain[place] for place in (2, 4, 6, 7)]
+        assert cells == [shown(line["scores"][key]) for key in ("gacc_grid", "aacc", "novel", "base")]
+    assert "gAcc, grid: Clear differences (p < 0.05, Student's t with Holm's correction): apart." in prose.choices_note(
+        made
+    )
+    for text in (ablation_html(made), ablation_markdown(made)):
+        assert "One choice of the recipe changed at a time" in text
+
+
+def test_a_step_gains_over_the_row_it_names() -> None:
+    raw = document(draws=2)
+    for row, (key, over, value) in zip(
+        raw["steps"],
+        [("prototypes", "", 50.0), ("whitened-means", "prototypes", 58.0), ("raw-layers", "prototypes", 53.0),
+         ("yourself-cos", "raw-layers", 54.0), ("yourself", "yourself-cos", 56.0)],
+        strict=True,
+    ):  # fmt: skip
+        row |= {"key": key, "over": over}
+        row["scores"]["gacc_grid"] = [value, value + 1]
+    raw["steps"][1]["kind"] = "beside"
+    made = parse_ablation(raw)
+    assert {key: gain.mean for key, gain in made.gains().items()} == {
+        "whitened-means": 8.0, "raw-layers": 3.0, "yourself-cos": 1.0, "yourself": 2.0,
+    }  # fmt: skip
+    assert prose.headline(made).endswith("the largest step is averaging layers, untrained")
+    assert "are both over class means" in prose.steps_note(made)
+    assert "are both over class means" not in prose.steps_note(parse_ablation(document()))
+    assert "+ layers" in ablation_html(made)  # a tick of the curve, which whitened class means are not on
+    assert "Ablation, from no FR to the recipe: gAcc, grid 50.5, 53.5, 54.5, 56.5 %" in ablation_html(made)
+
+
+def _diagnosed(**values: float) -> Ablation:
+    raw = document(options={"prototypes": "head", "own_relations": False})
+    raw["diagnosis"][1]["values"] |= values
+    return parse_ablation(raw)
+
+
+def test_a_network_is_judged_by_the_limits_that_the_page_states() -> None:
+    good = _diagnosed()
+    table = diagnosis_table(good)
+    assert [row.plain[3] for row in table.rows] == ["yes"] * 7
+    assert table.rows[3].plain[1:3] == ["final: 11.0\xa0%, block 8: 20.0\xa0%", "at most 50.0\xa0%"]
+    assert table.rows[6].plain[1] == "block 8: 4.0\xa0%"  # of the target of CR, which the final features are not
+    assert "should help here: all seven quantities are good" in diagnosis_note(good)
+    bad = _diagnosed(common=91.0, novel=33.0)
+    assert [row.plain[3] for row in diagnosis_table(bad).rows] == ["yes", "yes", "yes", "no", "yes", "yes", "no"]
+    assert (
+        "should not help here: features share more than they differ by and the target of CR takes base images for new"
+    ) in diagnosis_note(bad)
+    for rule in RULES:  # on the limit is still good, beyond it is not
+        assert rule.holds(rule.limit)
+        assert rule.holds(rule.limit + 0.01) != rule.most
+    for text in (ablation_html(bad), ablation_markdown(bad)):
+        assert "When rectification helps, and why" in text
+        assert "following it loses the base classes" in text
+
+
+def test_what_a_recipe_does_not_compare_is_not_judged() -> None:
+    table = diagnosis_table(parse_ablation(document(options={"prototypes": "means", "own_relations": True})))
+    assert len(table.rows) == 5
+    assert not any("classifier" in row.plain[0] or "class's mean" in row.plain[0] for row in table.rows)
+
+
+def test_beside_the_rules_stands_what_was_measured() -> None:
+    raw = document(draws=3)
+    raw["steps"][0]["scores"]["gacc_grid"] = [50.0, 51.0, 52.0]
+    raw["steps"][3]["scores"]["gacc_grid"] = [55.0, 56.1, 57.0]
+    assert diagnosis_note(parse_ablation(raw)).endswith("all of FR changes gAcc, grid by +5.03 over class means.")
+    raw["steps"][3]["scores"]["gacc_grid"] = [51.0, 50.5, 52.0]
+    assert "by +0.17 over class means, which is within the noise," in diagnosis_note(parse_ablation(raw))
+    assert "Measured" not in diagnosis_note(parse_ablation(document(steps=[])))
 
 
 def test_published_rows_stand_beside_ours_only_where_they_belong() -> None:
@@ -150,11 +241,13 @@ def test_a_hostile_name_stays_text() -> None:
 
 
 def test_parts_that_were_not_measured_are_left_out() -> None:
-    bare = parse_ablation(document(steps=[], curves=[], predictors=[], costs=[], draws=3))
+    bare = parse_ablation(document(steps=[], curves=[], predictors=[], costs=[], choices=[], diagnosis=[], draws=3))
     for text in (ablation_html(bare), ablation_markdown(bare)):
         assert "What each part adds" not in text
         assert "Raw and rectified features" in text
         assert "What inference costs" not in text
+        assert "One choice of the recipe" not in text
+        assert "When rectification helps" not in text
 
 
 def test_parts_come_under_headings_of_the_level_asked_for() -> None:
@@ -162,7 +255,9 @@ def test_parts_come_under_headings_of_the_level_asked_for() -> None:
     heads = [part for part in parts(made, 3) if part.startswith("#")]
     assert heads == [
         "### What each part adds",
+        "### When rectification helps, and why",
         "### Raw and rectified features of each layer",
+        "### One choice of the recipe changed at a time",
         "### Sensitivity to the three weights",
         "### Calibration",
         "### What inference costs",

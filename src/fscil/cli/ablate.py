@@ -33,7 +33,8 @@ def ablate(
         list[str] | None, typer.Option("--set", help="Override a key: --set options.yourself.novel_steps=20.")
     ] = None,
     only: Annotated[
-        str | None, typer.Option("--only", help="Comma-separated: ablation, layers, choices, sensitivity, calibration.")
+        str | None,
+        typer.Option("--only", help="Comma-separated: ablation, layers, choices, sensitivity, calibration, diagnosis."),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue an ablation in the output folder.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Measure everything again; the network is kept.")] = False,

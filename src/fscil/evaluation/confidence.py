@@ -80,7 +80,7 @@ def measure_confidence(setup: Setup) -> dict[str, Any]:
     if setup.benchmark.shot < 2:
         raise InputError(
             "A temperature is fitted on left-out shots, which takes two shots per class; raise data.shot, or leave "
-            "calibration out with --only ablation,layers,sensitivity."
+            "calibration out with --only ablation,layers,choices,sensitivity,diagnosis."
         )
     sessions = setup.prepared()
     left_out = _left_out(setup, sessions)

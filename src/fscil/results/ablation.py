@@ -84,6 +84,14 @@ class InferenceCost:
 
 
 @dataclass(frozen=True)
+class DiagnosedLayer:
+    """What FR is given to work with: the quantities of fscil.experiments.ablate.diagnosis."""
+
+    block: int  # 0: the final features
+    values: Mapping[str, float]
+
+
+@dataclass(frozen=True)
 class Ablation:
     """A part that was not asked for is empty."""
 
@@ -103,6 +111,7 @@ class Ablation:
     curves: tuple[SensitivityCurve, ...] = ()
     predictors: tuple[Predictor, ...] = ()
     costs: tuple[InferenceCost, ...] = ()
+    diagnosis: tuple[DiagnosedLayer, ...] = ()
     batch: int = 0  # images in a batch when the cost was measured
     schema: int = SCHEMA
     kind: str = KIND

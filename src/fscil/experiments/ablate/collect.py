@@ -19,6 +19,7 @@ from fscil.results.ablation import (
     SCORES,
     Ablation,
     AblationRow,
+    DiagnosedLayer,
     InferenceCost,
     Predictor,
     SensitivityCurve,
@@ -47,6 +48,7 @@ def collect_ablation(study: Study) -> Ablation:
         layers=_layers(study) if "layers" in parts else (),
         choices=_choices(study) if "choices" in parts else (),
         curves=_curves(study) if "sensitivity" in parts else (),
+        diagnosis=_diagnosis(study) if "diagnosis" in parts else (),
         predictors=predictors,
         costs=costs,
         batch=batch,
@@ -129,6 +131,10 @@ def _curves(study: Study) -> tuple[SensitivityCurve, ...]:
         ]
         curves.append(SensitivityCurve(beta.key, beta.label, beta.about, dict(beta.weights), tuple(points)))
     return tuple(curves)
+
+
+def _diagnosis(study: Study) -> tuple[DiagnosedLayer, ...]:
+    return tuple(DiagnosedLayer(**each) for each in read_json(study.diagnosis().path)["diagnosis"])
 
 
 def _calibration(study: Study) -> tuple[tuple[Predictor, ...], tuple[InferenceCost, ...], int]:

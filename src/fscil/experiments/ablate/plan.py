@@ -6,7 +6,7 @@ from typing import Any
 
 from fscil.methods.yourself import RECTIFIED, YourSelf
 
-PARTS = ("ablation", "layers", "choices", "sensitivity", "calibration")
+PARTS = ("ablation", "layers", "choices", "sensitivity", "calibration", "diagnosis")
 FACTORS = (0.0, 0.25, 0.5, 1.0, 2.0, 4.0)  # times the recipe's value
 ENSEMBLE = "ensemble"  # the choice that is of the prediction alone: nothing is trained again for it
 

@@ -2,6 +2,7 @@
 
     OUT/cells/NAME-DIGEST/shots-N.json    one setting on one draw: a result, or the calibration of that draw
     OUT/cells/cost-DIGEST.json            what inference costs
+    OUT/cells/diagnosis-DIGEST.json       what FR is given to work with
     OUT/ablation.json, .md, .html         made from all of them
 
 The digest names the options, so that every setting has a folder of its own.
@@ -19,11 +20,12 @@ from fscil.core.config import build
 from fscil.core.hardware import describe
 from fscil.core.progress import Update
 from fscil.core.storage import read_json
-from fscil.data.session import View
+from fscil.data.session import Session, View
 from fscil.evaluation.confidence import Setup, measure_confidence
 from fscil.evaluation.cost import BATCH, inference_costs
 from fscil.evaluation.identity import digest
 from fscil.evaluation.protocol import prepare
+from fscil.experiments.ablate.diagnosis import diagnose
 from fscil.experiments.ablate.plan import FACTORS, Changes, Choice, betas, choices, steps
 from fscil.experiments.runner import Cell, NetworkRun
 from fscil.methods import Method, Whitened, YourSelf
@@ -63,6 +65,8 @@ class Study:
         draws = range(self.config.draws) if draws is None else tuple(draws)
         if part == "calibration":
             return [*(self.calibration(draw) for draw in draws), *([self.cost()] if 0 in draws else [])]
+        if part == "diagnosis":
+            return [self.diagnosis()] if 0 in draws else []
         wanted: list[Changes] = [{}]
         if part == "ablation":
             wanted = [step.changes for step in steps(self.method) if step.changes is not None]
@@ -125,15 +129,27 @@ class Study:
         on, options, hardware = self.on, self.method.options(), describe(self.on.device)
 
         def measure(update: Update) -> dict[str, Any]:
-            sessions = [
-                prepare(on.benchmark.session(index), self.method, on.cache, on.device, on.network)
-                for index in range(on.benchmark.novel_sessions + 1)
-            ]
-            costs = inference_costs(on.cache.backbone, self.method, sessions, on.benchmark.exam(0).images)
+            costs = inference_costs(on.cache.backbone, self.method, self._sessions(), on.benchmark.exam(0).images)
             return {"hardware": hardware, "batch": BATCH, "costs": costs}
 
         path = self._folder("cost", [options, hardware]).with_suffix(".json")
         return Cell(path, "Cost of inference", on.inputs(0, "cost", options, hardware), measure)
+
+    def diagnosis(self) -> Cell:
+        on, options = self.on, self.method.options()
+
+        def measure(update: Update) -> dict[str, Any]:
+            found = diagnose(self._sessions(), self.method, self.blocks)
+            return {"diagnosis": [{"block": block, "values": values} for block, values in found.items()]}
+
+        path = self._folder("diagnosis", options).with_suffix(".json")
+        return Cell(path, "Diagnosis", on.inputs(0, "diagnosis", options), measure)
+
+    def _sessions(self) -> list[Session]:
+        """Of draw 0, with features."""
+        on, count = self.on, self.on.benchmark.novel_sessions + 1
+        benchmark = on.benchmark.draw(0)
+        return [prepare(benchmark.session(i), self.method, on.cache, on.device, on.network) for i in range(count)]
 
     def _result(self, name: str, label: str, make: Callable[[], Method], draw: int) -> Cell:
         """A result inside a cell's file: what a changed setting gives is not a result of the run."""

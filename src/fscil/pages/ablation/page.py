@@ -6,6 +6,7 @@ from typing import Any
 from fscil.core.palette import STYLES, Style
 from fscil.metrics.names import HEADLINE, label
 from fscil.pages.ablation import figures, prose, tables
+from fscil.pages.ablation.diagnosis import diagnosis_note, diagnosis_table
 from fscil.pages.kit.drawings import layer_legend
 from fscil.pages.kit.prose import capitalised, machine
 from fscil.pages.kit.table import markdown
@@ -28,6 +29,9 @@ def ablation_html(ablation: Ablation) -> str:
         lede=prose.measured(ablation),
         steps=_steps(ablation) if ablation.steps else None,
         layers=_layers(ablation) if ablation.layers else None,
+        diagnosis={"note": diagnosis_note(ablation), "table": diagnosis_table(ablation)}
+        if ablation.diagnosis
+        else None,
         choices={"note": prose.choices_note(ablation), "table": tables.choices_table(ablation)}
         if ablation.choices
         else None,
@@ -121,6 +125,9 @@ def parts(ablation: Ablation, level: int) -> list[str]:
     if ablation.steps:
         made = tables.steps_table(ablation)
         found += [f"{head} {made.title}", prose.steps_note(ablation), markdown(made)]
+    if ablation.diagnosis:
+        made = diagnosis_table(ablation)
+        found += [f"{head} {made.title}", diagnosis_note(ablation), markdown(made)]
     if ablation.layers:
         made = tables.layers_table(ablation)
         found += [f"{head} {made.title}", note("layers"), markdown(made)]
