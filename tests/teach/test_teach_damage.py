@@ -410,6 +410,15 @@ def test_a_torn_page_loses_only_what_stood_on_it(project: Path) -> None:
     assert look_classes(project) == [(A, 4), (B, 4)]
 
 
+def test_a_schema_that_is_not_even_text(project: Path) -> None:
+    content = (project / FILE).read_bytes()
+    (project / FILE).write_bytes(content.replace(b"sha256 TEXT NOT NULL", b"sha256 TEXT NOT N\x81LL"))
+    with pytest.raises(InputError, match="not a readable project"):
+        Learner.open(project)
+    with pytest.raises(InputError, match="cannot be repaired"):
+        check(project, repair=True)
+
+
 def test_no_repair_while_another_process_has_it_open(project: Path) -> None:
     ready: tuple[int, int] = os.pipe()
     leave: tuple[int, int] = os.pipe()

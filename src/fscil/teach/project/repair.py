@@ -74,7 +74,7 @@ def _read(project: Path, database: Path) -> tuple[list[str], Rows, dict[str, str
             rows = {table: list(_scan(connection, table)) for table in expected()[1]}
         meta = {key: value for key, value in rows.pop("meta") if key not in OUTSIDE}
         check_meta(meta, project)
-    except (DamagedError, sqlite3.DatabaseError) as error:
+    except (DamagedError, sqlite3.DatabaseError, UnicodeDecodeError) as error:
         what = error.what if isinstance(error, DamagedError) else error
         raise InputError(f"{project / FILE} cannot be repaired ({what}); restore a backup.") from None
     known, found = {row[0] for row in rows["classes"]}, len(rows["images"])

@@ -48,7 +48,7 @@ class Store:
         refuse_links(path)
         try:
             self._reader, self._frozen = open_checked(path)
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter: SQLite quotes what it stumbled over
             # SQLite was hindered, and the database may be sound; ERROR: it lacks a table. No code: text that is none.
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
             if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
