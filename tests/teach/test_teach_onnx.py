@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from teach_samples import NOVEL, characters, encoded
 
 from fscil.core.errors import InputError
 from fscil.teach import ExportReport, Learner, import_onnx
+from fscil.teach.encoders.exported_model import pack, unpack
 from fscil.teach.onnx import export as exporting
 from fscil.teach.onnx import graph
 
@@ -171,3 +173,79 @@ def test_files_that_are_no_such_models(exported: tuple[Path, ExportReport], tmp_
     assert not (tmp_path / "p").exists()
     with pytest.raises(InputError, match="no class yet"):
         Learner.create(tmp_path / "empty").export(tmp_path / "e.onnx")
+
+
+def outside(model: onnx.ModelProto, at: str) -> onnx.TensorProto:
+    """A tensor somewhere in the model that is said to be in another file."""
+    tensor = onnx.TensorProto(name="stolen", data_type=onnx.TensorProto.FLOAT, dims=[4], data_location=1)
+    for key, value in {"location": "secret.bin", "offset": "0", "length": "16"}.items():
+        entry = tensor.external_data.add()
+        entry.key, entry.value = key, value
+    if at == "initializer":
+        model.graph.initializer.append(tensor)
+    elif at == "constant":
+        model.graph.node.append(onnx.helper.make_node("Constant", [], ["stolen"], value=tensor))
+    else:
+        branch = onnx.helper.make_graph([], "branch", [], [], [tensor])
+        model.graph.node.append(onnx.helper.make_node("If", ["x"], ["y"], then_branch=branch, else_branch=branch))
+    return tensor
+
+
+@pytest.mark.parametrize("at", ["initializer", "constant", "branch"])
+def test_a_model_cannot_make_other_files_be_read(
+    at: str, exported: tuple[Path, ExportReport], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secret.bin").write_bytes(np.arange(4, dtype=np.float32).tobytes())
+    monkeypatch.chdir(tmp_path)
+    model = onnx.load(exported[0])
+    outside(model, at)
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(InputError, match="refers to other files"):
+        import_onnx(tmp_path / "model.onnx", tmp_path / "p")
+    assert not (tmp_path / "p" / "project.sqlite").exists()
+
+
+def with_space(change: dict[str, object]) -> Callable[[str], str]:
+    return lambda text: json.dumps({**json.loads(text), **change})
+
+
+@pytest.mark.parametrize(
+    ("key", "change"),
+    [
+        ("set_threshold", lambda text: "nan"),
+        ("set_threshold", lambda text: "inf"),
+        ("set_threshold", lambda text: "7"),
+        ("training_vectors", lambda text: pack(np.where(np.arange(unpack(text, (-1,)).size) == 5, np.nan, 0))),
+        ("space", with_space({"prior": {"temperature": float("nan"), "level": 0, "similarity": 0.5, "trust": 1}})),
+        ("space", with_space({"prior": {"temperature": 0, "level": 0, "similarity": 0.5, "trust": 1}})),
+        ("space", with_space({"prior": {}})),
+        ("space", with_space({"groups": [[1, float("inf")]]})),
+        ("space", with_space({"axes": pack(np.full((2, 4), np.inf))})),
+        ("space", lambda text: "[" * 50_000),
+        ("classes", lambda text: "{}"),
+        ("reference", lambda text: "[]"),
+        ("training_images", lambda text: "[[0, 1, 2]]"),
+    ],
+)
+def test_numbers_that_are_none_are_refused(
+    key: str, change: Callable[[str], str], exported: tuple[Path, ExportReport], tmp_path: Path
+) -> None:
+    model = onnx.load(exported[0])
+    (entry,) = [entry for entry in model.metadata_props if entry.key == key]
+    entry.value = change(entry.value)
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    with pytest.raises(InputError, match="not written by `fscil export`"):
+        import_onnx(tmp_path / "model.onnx", tmp_path / "p")
+    assert not (tmp_path / "p" / "project.sqlite").exists()
+
+
+def test_a_graph_that_gives_no_numbers_is_named(exported: tuple[Path, ExportReport], tmp_path: Path) -> None:
+    model = onnx.load(exported[0])
+    largest = max(model.graph.initializer, key=lambda tensor: len(tensor.raw_data))
+    largest.raw_data = np.full(len(largest.raw_data) // 4, np.nan, dtype=np.float32).tobytes()
+    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    with import_onnx(tmp_path / "model.onnx", tmp_path / "p") as learner:
+        with pytest.raises(InputError, match="not finite numbers"):
+            learner.predict(QUERIES[:2])
+        with pytest.raises(InputError, match="not finite numbers"):
+            learner.learn("more", characters(NOVEL[9], 2))
