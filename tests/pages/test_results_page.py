@@ -54,6 +54,16 @@ def page(results: Path) -> str:
     return results_page(collect(results), "../results")
 
 
+PUBLISHED = {
+    "residual": False,
+    "joint": False,
+    "own_relations": False,
+    "weight_all": 0.0,
+    "centring": 0.0,
+    "whitened": 0.0,
+}
+
+
 def rows(text: str, name: str) -> list[list[str]]:
     lines = [line for line in text.splitlines() if line.startswith(f"| {name}")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
@@ -109,7 +119,7 @@ def test_every_link_leads_somewhere() -> None:
 
 
 def test_our_row_is_mean_and_deviation_of_the_files(results: Path) -> None:
-    (row,) = rows(page(results), r"**YourSelf, cifar100_yourself**")
+    (row,) = rows(page(results), r"**YourSelf+, cifar100_yourself**")
     metrics = [measured(draw)["metrics"] for draw in range(3)]
     first = [measured(draw)["matrix"][0][0] for draw in range(3)]
     expected = [first, *([m[key] for m in metrics] for key in ("lacc", "novel", "aacc", "gacc_grid", "gacc_exact"))]
@@ -168,11 +178,23 @@ def test_an_ablation_is_taken_up(results: Path) -> None:
 
 
 def test_settings_apart_are_rows_apart(results: Path) -> None:
-    write(results / "cifar100" / "paper" / "shots-0.json", measured(options={"yourself": {"residual": False}}))
+    write(results / "cifar100" / "paper" / "shots-0.json", measured(options={"yourself": {"centring": 0.5}}))
     text = page(results)
-    assert "**YourSelf, cifar100_yourself (cifar100/paper)**" in text
-    assert "**YourSelf, cifar100_yourself (cifar100/yourself)**" in text
-    assert "- YourSelf, cifar100_yourself (cifar100/paper):" in text
+    assert "**YourSelf+, cifar100_yourself (cifar100/paper)**" in text
+    assert "**YourSelf+, cifar100_yourself (cifar100/yourself)**" in text
+    assert "- YourSelf+, cifar100_yourself (cifar100/paper):" in text
+
+
+def test_the_authors_name_is_for_what_the_authors_do(results: Path) -> None:
+    write(results / "cifar100" / "paper" / "shots-0.json", measured(options={"yourself": PUBLISHED}))
+    for key, value in {**PUBLISHED, "residual": True, "joint": True, "own_relations": True}.items():
+        other = {**PUBLISHED, key: value or 0.1}
+        write(results / "cifar100" / key / "shots-0.json", measured(options={"yourself": other}))
+    text = page(results)
+    assert text.count("| **YourSelf, ") == 1
+    assert "| **YourSelf, cifar100_yourself**" in text
+    for key in PUBLISHED:
+        assert f"**YourSelf+, cifar100_yourself (cifar100/{key})**" in text
 
 
 def test_other_sessions_get_a_table_of_their_own(results: Path) -> None:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from fscil.core.config import Config, to_dict
 from fscil.core.hardware import describe, peak_memory_mb
 from fscil.core.matrix import AccuracyMatrix
+from fscil.core.naming import true_title
 from fscil.evaluation.protocol import Outcome
 from fscil.methods import Method
 from fscil.metrics import summary
@@ -39,7 +40,7 @@ def make_result(
     return {
         "schema": SCHEMA,
         "method": method.name,
-        "title": method.title,
+        "title": true_title(method.name, method.title, method.options()),
         "recipe": config.recipe,
         "dataset": dataset,
         "seed": config.seed,

@@ -9,6 +9,7 @@ from typing import Any
 
 from fscil.core.errors import InputError
 from fscil.core.matrix import AccuracyMatrix
+from fscil.core.naming import true_title
 from fscil.core.storage import read_json
 from fscil.metrics import base_acc_per_session, novel_acc_per_session, summary
 
@@ -125,17 +126,20 @@ def parse_result(document: Any, source: str = "the result") -> Result:
             f"run the evaluation again or use the version that wrote it."
         )
     get = _Reader(document, source)
-    matrix = _matrix(get)
+    matrix, method, config = _matrix(get), get("method", str), get("config", Mapping, {})
+    options = config.get("options")
     result = Result(
-        method=get("method", str),
-        title=get("title", str, "") or get("method", str),
+        method=method,
+        title=true_title(
+            method, get("title", str, "") or method, options.get(method) if isinstance(options, Mapping) else None
+        ),
         dataset=get("dataset", str),
         seed=get("seed", int),
         shots_seed=get("shots_seed", int),
         matrix=matrix,
         metrics=get("metrics", Mapping),
         recipe=get("recipe", str, ""),
-        config=get("config", Mapping, {}),
+        config=config,
         commit=get("commit", str, None),
         hardware=get("hardware", Mapping, {}),
         seconds=_seconds(get),

@@ -51,7 +51,7 @@ def _method(planned: PlannedMethod, results: list[Result]) -> BenchMethod:
     options: Any = results[0].config["options"]
     return BenchMethod(
         method=planned.method,
-        title=kind.title,
+        title=results[0].title,
         paper=kind.paper,
         year=0 if planned.method in (BASELINE, FLOOR) else year_of(kind.paper),  # they stand for no paper
         recipe=planned.config.recipe,
