@@ -170,6 +170,7 @@ def test_what_is_replayed_has_the_statistics_of_its_class(joint: bool, pools: li
         for twin, x in zip(twins, np.concatenate(list(shots), 1)[None] if joint else shots, strict=True):
             twin.add(x, session.labels.numpy(), session.classes)
     assert len(pools) == len(sessions) - 1
+    assert not torch.equal(pools[0][0], pools[1][0])  # other samples in every session
     kinds = pools[-1].shape[2]
     assert kinds == (1 if joint else 1 + len(BLOCKS))
     for kind, twin in enumerate(twins):
