@@ -77,7 +77,7 @@ def _ablation(path: Path, ablation: Ablation, root: str) -> list[str]:
     link = f"[{path.as_posix()}]({root}/{path.as_posix()})"
     seconds = f"{ablation.seconds:,.0f} s on {ablation.hardware.get('name', 'unknown hardware')}"
     made = f"Recipe {ablation.recipe}, {plural(ablation.draws, 'draw')}, {seconds}; all numbers from {link}."
-    return ["### Ablation of YourSelf", made, *parts(ablation, 4)]
+    return [f"### Ablation of YourSelf, {ablation.recipe}", made, *parts(ablation, 4)]
 
 
 def _measured_row(group: Group, root: str) -> list[str]:
