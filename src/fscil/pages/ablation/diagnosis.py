@@ -1,6 +1,6 @@
 """When rectification helps and when it does not, in words, from what was measured of a network."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from fscil.metrics.names import HEADLINE, label
@@ -23,21 +23,22 @@ class Rule:
     bad: str
     reason: str  # why rectification does not help, where it is bad
     unit: str = ""
+    enough: Callable[[Iterable[bool]], bool] = all  # of the layers must be good
 
-    def holds(self, value: float) -> bool:
-        return value <= self.limit if self.most else value >= self.limit
+    def holds(self, values: Mapping[int, float]) -> bool:
+        return self.enough(value <= self.limit if self.most else value >= self.limit for value in values.values())
 
     def shown(self, value: float) -> str:
         return percent(value) if self.unit else number(value)
 
 
-# Judged by the worst layer.
 RULES = (
     Rule(
         "cka", "similarity of layer and final features (linear CKA)", 0.95, True,
         "The layers hold something that the final features do not.",
-        "A layer says what the final features say: there is nothing to rectify them with.",
-        "a layer repeats the final features",
+        "Every layer says what the final features say: there is nothing to rectify them with.",
+        "every layer repeats the final features",
+        enough=any,
     ),
     Rule(
         "cosine", "cosine of a class's mean in the layer and in the final features", 0.3, False,
@@ -87,7 +88,7 @@ def diagnosis_table(ablation: Ablation) -> Table:
     for rule, values in _judged(ablation):
         limit = f"{'at most' if rule.most else 'at least'} {rule.shown(rule.limit)}"
         places = [f"{_place(block)} {rule.shown(value)}" for block, value in values.items()]
-        held = all(map(rule.holds, values.values()))
+        held = rule.holds(values)
         rows.append([rule.about, ", ".join(places), limit, "yes" if held else "no", rule.good if held else rule.bad])
     header = ["measured", "layer by layer", "good is", "good?", "which means"]
     return table("When rectification helps, and why", header, rows)
@@ -96,7 +97,7 @@ def diagnosis_table(ablation: Ablation) -> Table:
 def diagnosis_note(ablation: Ablation) -> str:
     """The verdict of the rules, then what was measured."""
     judged = _judged(ablation)
-    failed = [rule for rule, values in judged if not all(map(rule.holds, values.values()))]
+    failed = [rule for rule, values in judged if not rule.holds(values)]
     if failed:
         verdict = f"By these rules rectification should not help here: {listed([rule.reason for rule in failed])}."
     else:
@@ -115,7 +116,7 @@ def _measured(ablation: Ablation) -> str:
 def _difference(row: AblationRow, reference: AblationRow, name: str) -> str:
     gaps = [a - b for a, b in zip(row.scores[HEADLINE], reference.scores[HEADLINE], strict=True)]
     found = paired(gaps)
-    chance = "" if not found.judged or found.clear else ", which is within the noise,"
+    chance = "" if not found.judged or found.clear else " (within the noise)"
     return f"{signed(found.mean)} over {name}{chance}"
 
 
