@@ -64,7 +64,8 @@ def test_the_cifar100_rows_are_the_printed_and_the_measured_ones() -> None:
         "class means on our network trained as the authors train theirs": "paper_conv/prototypes",
         "**YourSelf as published, on that network**": "paper_conv/yourself",
         "class means on our network trained with z-scored logits": "yourself/prototypes",
-        "our variant of YourSelf on it (residual start, centred features, a whitened share)": "yourself/yourself",
+        "YourSelf+ on it: ours (residual start, centred features, a whitened share)": "yourself/yourself",
+        "**whitened layers on it: ours, nothing trained after the base session**": "yourself_mirrored/whitened",
     }.items():
         results = load_results(find_results([ROOT / "results" / "cifar100" / folder]))
         assert len(results) == 5

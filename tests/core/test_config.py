@@ -275,6 +275,8 @@ OWN = sorted(path.name for path in (ROOT / "results" / "cifar100" / "own").iterd
         ("cifar100_paper_conv", "paper_conv/prototypes"),
         ("cifar100_paper_conv", "paper_conv/yourself"),
         ("cifar100_paper_zscore", "paper_zscore/yourself"),
+        ("cifar100_whitened", "whitened/prototypes"),
+        ("cifar100_whitened", "whitened/whitened"),
         *((f"cifar100_{name}", f"own/{name}/{name.replace('_', '-')}") for name in OWN),
     ],
 )
@@ -299,6 +301,21 @@ def test_the_design_page_lists_the_trials_by_which_the_options_were_chosen() -> 
             gacc, aacc, *_ = trial["by_share"][share]
             assert f"{gacc:.2f} / {aacc:.2f}" in page
     assert f"All {len(study['trials'])} trials" in page
+
+
+def test_whitened_layers_have_the_options_that_their_pseudo_sessions_chose() -> None:
+    path = ROOT / "results" / "cifar100" / "pseudo_sessions_whitened.json"
+    study = json.loads(path.read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "methods" / "whitened.md").read_text(encoding="utf-8")
+    trials = [trial for trial in study["trials"] if trial["method"] == "whitened"]
+    best = max(trials, key=lambda trial: fmean(trial["gacc_grid"]) + fmean(trial["aacc"]))
+    recipe = configs.load("cifar100_whitened")
+    options = make("whitened", recipe.options["whitened"])
+    assert best["options"] == {**options.options(), "layers": list(options.blocks(recipe.backbone.depth))}
+    assert best["test_mirror"] == recipe.backbone.test_mirror
+    for trial in trials:
+        if trial["options"]["layers"] == best["options"]["layers"]:
+            assert f"{fmean(trial['gacc_grid']):.2f} / {fmean(trial['aacc']):.2f}" in page
 
 
 def test_recipes_and_pages_follow_the_pseudo_sessions_of_their_methods() -> None:
@@ -335,7 +352,7 @@ def test_stored_results_name_no_folder_of_the_machine_they_were_measured_on() ->
 
 def test_headers_state_the_measured_accuracy_of_each_network() -> None:
     networks = json.loads((ROOT / "results" / "cifar100" / "networks.json").read_text(encoding="utf-8"))["networks"]
-    assert len(networks) == 7
+    assert len(networks) == 8
     for network in networks:
         header = (configs.recipe_folder() / f"{network['recipe']}.toml").read_text(encoding="utf-8")
         share = 100 * network["base_test_correct"] / network["base_test_images"]
