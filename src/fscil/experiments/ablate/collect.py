@@ -30,8 +30,10 @@ Metrics = Mapping[str, float]
 
 
 def collect_ablation(study: Study) -> Ablation:
-    """Every part whose cells are all there; the others stay empty."""
+    """Every part whose cells are all there, and every choice; the others stay empty."""
     on, parts = study.on, [part for part in PARTS if study.complete(part)]
+    first = study.rectified({}, 0)
+    made = read_json(first.path) if first.done else {}  # cells may come from another machine and be collected here
     predictors, costs, batch = _calibration(study) if "calibration" in parts else ((), (), 0)
     return Ablation(
         recipe=study.config.recipe,
@@ -39,14 +41,14 @@ def collect_ablation(study: Study) -> Ablation:
         draws=study.config.draws,
         seconds=round(study.seconds(parts), 1),
         network=on.weights,
-        hardware=describe(on.device),
+        hardware=made.get("hardware") or describe(on.device),
         options=study.method.options(),
         config=to_dict(study.config),
         classes=on.benchmark.classes,
-        commit=commit() or "",
+        commit=(made["result"]["commit"] if made else commit()) or "",
         steps=_steps(study) if "ablation" in parts else (),
         layers=_layers(study) if "layers" in parts else (),
-        choices=_choices(study) if "choices" in parts else (),
+        choices=_choices(study),
         curves=_curves(study) if "sensitivity" in parts else (),
         diagnosis=_diagnosis(study) if "diagnosis" in parts else (),
         predictors=predictors,
@@ -74,10 +76,13 @@ def _steps(study: Study) -> tuple[AblationRow, ...]:
 
 
 def _choices(study: Study) -> tuple[AblationRow, ...]:
-    """The recipe as it is, then with one choice changed at a time."""
-    recipe = _rectified(study, {})
-    lines = [AblationRow("recipe", "as in the recipe", _parts(recipe, ""))]
-    for choice in study.choices():
+    """The recipe as it is, then with one choice changed at a time: those that are measured on every draw."""
+    draws = range(study.config.draws)
+    measured = [c for c in study.choices() if all(study.rectified(c.changes, draw).done for draw in draws)]
+    if all(choice.option == ENSEMBLE for choice in measured):
+        return ()  # the other rule of prediction comes with every cell: alone it is no study of choices
+    lines = [AblationRow("recipe", "as in the recipe", _parts(_rectified(study, {}), ""))]
+    for choice in measured:
         results = _rectified(study, choice.changes)
         scores = _parts(results, OTHER_RULE if choice.option == ENSEMBLE else "")
         key, options = f"{choice.option}={choice.value}", {choice.option: choice.value}
