@@ -106,16 +106,17 @@ def full_disk(tally: Tally, folder: Path, source: Path, quick: bool) -> None:
     for name, arguments in works.items():
         with tally.line("full disk", name, "refused in a sentence, nothing changed; or done") as line:
             line.skipped = why
-            for spare in [] if why else ([0, 64] if quick else [0, 4, 8, 16, 32, 64, 128, 256, 1000]):
+            changes = name in ("teach add", "undo")
+            spares = [0, 64] if quick else [0, 8, 16, 32, 64, 128, 256, 1000, 8000]
+            for spare in [] if why else spares:
                 with small_disk(folder / "disk", "64m") as disk:
-                    shutil.copytree(source / "imported", disk / "project")
+                    shutil.copytree(source / ("project" if changes else "imported"), disk / "project")
                     before = state_of(disk / "project", folder / "log")
                     used = sum(4096 * -(-file.stat().st_size // 4096) for file in disk.rglob("*")) // 1024
                     _remount(disk, f"size={used + spare + 40}k")
                     ended = run_fscil(arguments(disk / "project", disk), folder / "log")
                     _remount(disk, "size=64m")
                     after = state_of(disk / "project", folder / "log")
-                    changes = name in ("teach add", "undo")
                     done = ended.code == 0 and isinstance(after, tuple) and (after != before) == changes
                     kept = ended.refused and after == before
                     outcome = SURVIVED if done else REFUSED if kept else WRONG

@@ -102,7 +102,8 @@ def _one_chain(
         if moments or ended.code:
             done_before = not work.repeatable and ended.refused
             return moments or [0.0], "" if not ended.code or done_before else f"then: {ended.output[-400:]}"
-        shutil.rmtree(place)  # it was done before its time: once more
+        length = min(length, ended.seconds)  # it was done before its time: once more
+        shutil.rmtree(place)
         place.mkdir()
         work.prepare(place)
 

@@ -217,7 +217,9 @@ def _read(path: Path, children: tuple[Path, ...] = ()) -> dict[str, Any]:
     if parent is None:
         return document
     if not isinstance(parent, str):
-        raise InputError(f"In the recipe {path}, extends must be the name of a recipe or a .toml file; got {parent!r}.")
+        raise InputError(
+            f"In the recipe {path}, extends must be the name of a recipe or a .toml file; got {parent!r:.40}."
+        )
     return _merged(_read(_path(parent, path), (*children, path.resolve())), document)
 
 

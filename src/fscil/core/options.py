@@ -138,7 +138,7 @@ def _fit(kind: Any, value: Any, where: str) -> Any:
         wanted = " ".join([_wanted(kind, value), *map(str, limits)])
         close = did_you_mean(str(value), _words(kind))
         hints = [f" {rule.text}" for rule in rules if isinstance(rule, Hint)]
-        raise InputError(f"{where} must be {wanted}; got {value!r}{f' ({close})' * bool(close)}.{''.join(hints)}")
+        raise InputError(f"{where} must be {wanted}; got {value!r:.100}{f' ({close})' * bool(close)}.{''.join(hints)}")
     return fitted
 
 

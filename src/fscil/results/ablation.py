@@ -15,6 +15,7 @@ SCHEMA, KIND = 1, "ablation"
 SCORES = ("gacc_grid", "gacc_exact", "aacc", "base", "novel", "lacc")
 GROUPS = {"all": "all test images", "base": "images of base classes", "novel": "images of new classes"}
 QUALITY = ("ece_mass", "ece_width", "nll", "brier", "accuracy", "confidence")
+TEMPERATURES = ("left_out", "base_training", "test")  # by what they are fitted on
 MOMENTS = ("before", "after")  # the temperature is applied
 Values = Mapping[str, Sequence[float]]  # per key, one value per draw
 
@@ -147,6 +148,22 @@ class TakenSettings:
     shot: int
 
 
+def _check_complete(found: Ablation) -> None:
+    """That everything which a page takes from the file is there, a value per draw."""
+    scores = [row.scores for row in (*found.steps, *found.layers, *found.choices)]
+    scores += [point.scores for curve in found.curves for point in curve.points]
+    wanted: list[tuple[Values, Sequence[str]]] = [(values, SCORES) for values in scores]
+    for each in found.predictors:
+        wanted.append((each.temperatures, TEMPERATURES))
+        wanted += [(part[group], QUALITY) for part in (each.before, each.after) for group in GROUPS]
+        _ = [each.bins[moment][group] for moment in MOMENTS for group in GROUPS]
+    for values, keys in wanted:
+        if any(len(values[key]) != found.draws for key in keys):
+            raise InputError(f"not {found.draws} values of each of {', '.join(keys)}")
+    taken = {"scale": found.options.get("scale", 16.0), "shot": found.config.get("data", {}).get("shot", 0)}
+    build(TakenSettings, taken)
+
+
 def is_ablation(document: Any) -> bool:
     return isinstance(document, Mapping) and document.get("kind") == KIND
 
@@ -155,21 +172,12 @@ def parse_ablation(document: Any, source: str = "the file") -> Ablation:
     if not is_ablation(document):
         raise InputError(f"{source} is not an ablation; give an ablation.json that `fscil ablate` wrote.")
     if document.get("schema") != SCHEMA:
-        raise InputError(f"{source} has schema {document.get('schema')!r}, this version reads schema {SCHEMA}.")
+        raise InputError(f"{source} has schema {document.get('schema')!r:.40}, this version reads schema {SCHEMA}.")
     try:
         found = build(Ablation, document)
-        scores = [row.scores for row in (*found.steps, *found.layers, *found.choices)]
-        scores += [point.scores for curve in found.curves for point in curve.points]
-        for values in scores:
-            if any(len(values.get(key, ())) != found.draws for key in SCORES):
-                raise InputError(f"a row has no {found.draws} values of each of {', '.join(SCORES)}")
-        # What the page takes from the settings as they were stored.
-        build(
-            TakenSettings,
-            {"scale": found.options.get("scale", 16.0), "shot": found.config.get("data", {}).get("shot", 0)},
-        )
+        _check_complete(found)
         return found
-    except (TypeError, AttributeError, InputError) as error:
+    except (TypeError, AttributeError, KeyError, InputError) as error:
         raise InputError(f"{source} is not a complete ablation ({error}); run `fscil ablate` again.") from None
 
 

@@ -63,7 +63,7 @@ def parse_analysis(document: Any, source: str = "the analysis") -> Analysis:
     if not isinstance(document, Mapping) or not ("layers" in document or "tsne" in document):
         raise InputError(f"{source} is not an analysis: it has neither 'layers' nor 'tsne'; give an analysis.json.")
     if document.get("schema") != SCHEMA:
-        raise InputError(f"{source} has schema {document.get('schema')!r}, this version reads schema {SCHEMA}.")
+        raise InputError(f"{source} has schema {document.get('schema')!r:.40}, this version reads schema {SCHEMA}.")
     try:
         layers = tuple(_layer(layer) for layer in document.get("layers") or ())
         maps = _maps(document["tsne"]) if document.get("tsne") else None

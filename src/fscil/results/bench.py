@@ -134,7 +134,7 @@ def parse_bench(document: Any, source: str = "the file") -> Bench:
     if not isinstance(document, Mapping) or document.get("kind") != KIND:
         raise InputError(f"{source} is not a bench; give a bench.json that `fscil bench` wrote.")
     if document.get("schema") != SCHEMA:
-        raise InputError(f"{source} has schema {document.get('schema')!r}, this version reads schema {SCHEMA}.")
+        raise InputError(f"{source} has schema {document.get('schema')!r:.40}, this version reads schema {SCHEMA}.")
     try:
         found = build(Bench, {key: value for key, value in document.items() if key not in ("scores", "comparisons")})
         _ = found.comparison, [found.class_means(row.method) for row in found.rows]  # every matrix, every network

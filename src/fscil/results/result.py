@@ -122,7 +122,7 @@ def parse_result(document: Any, source: str = "the result") -> Result:
         raise InputError(f"{source} is not a result: it has no accuracy matrix; give a result.json.")
     if document.get("schema") not in READABLE:
         raise InputError(
-            f"{source} has schema {document.get('schema')!r}, this version reads schema 1 and 2; "
+            f"{source} has schema {document.get('schema')!r:.40}, this version reads schema 1 and 2; "
             f"run the evaluation again or use the version that wrote it."
         )
     get = _Reader(document, source)
@@ -256,4 +256,4 @@ def _same(stored: Any, expected: Any) -> bool:
 def _shown(value: Any) -> str:
     if isinstance(value, list):
         return f"[{', '.join(_shown(item) for item in value)}]"
-    return f"{value:.2f}" if isinstance(value, int | float) else repr(value)
+    return f"{value:.2f}" if _is_number(value) else f"{value!r:.40}"
