@@ -144,8 +144,11 @@ def _gain(row: AblationRow, before: AblationRow, key: str) -> Difference:
 
 @dataclass(frozen=True)
 class TakenSettings:
-    scale: float
+    """What a page takes from the settings as they were stored."""
+
     shot: int
+    scale: float = 16.0
+    weight_all: float = 0.0
 
 
 def _check_complete(found: Ablation) -> None:
@@ -160,8 +163,15 @@ def _check_complete(found: Ablation) -> None:
     for values, keys in wanted:
         if any(len(values[key]) != found.draws for key in keys):
             raise InputError(f"not {found.draws} values of each of {', '.join(keys)}")
-    taken = {"scale": found.options.get("scale", 16.0), "shot": found.config.get("data", {}).get("shot", 0)}
-    build(TakenSettings, taken)
+    predictors, costs = {each.key for each in found.predictors}, {cost.key for cost in found.costs}
+    if (predictors and "ensemble" not in predictors) or (costs and not {"all", "layers", "backbone"} <= costs):
+        raise InputError("a predictor or a cost is missing")
+    if any(min(cost.microseconds, cost.mflops) <= 0 for cost in found.costs):
+        raise InputError("a cost that is not above 0")
+    if any(curve.points and all(point.factor != 1 for point in curve.points) for curve in found.curves):
+        raise InputError("a curve without the recipe's own value")
+    taken = {key: found.options[key] for key in ("scale", "weight_all") if key in found.options}
+    build(TakenSettings, {**taken, "shot": found.config.get("data", {}).get("shot", 0)})
 
 
 def is_ablation(document: Any) -> bool:
@@ -178,7 +188,7 @@ def parse_ablation(document: Any, source: str = "the file") -> Ablation:
         _check_complete(found)
         return found
     except (TypeError, AttributeError, KeyError, InputError) as error:
-        raise InputError(f"{source} is not a complete ablation ({error}); run `fscil ablate` again.") from None
+        raise InputError(f"{source} is not a complete ablation ({error!s:.200}); run `fscil ablate` again.") from None
 
 
 def load_ablation(path: Path) -> Ablation:

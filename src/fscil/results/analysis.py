@@ -68,7 +68,7 @@ def parse_analysis(document: Any, source: str = "the analysis") -> Analysis:
         layers = tuple(_layer(layer) for layer in document.get("layers") or ())
         maps = _maps(document["tsne"]) if document.get("tsne") else None
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise InputError(f"{source} cannot be read ({error}); run the analysis again.") from None
+        raise InputError(f"{source} cannot be read ({error!s:.200}); run the analysis again.") from None
     return Analysis(layers, maps)
 
 

@@ -140,7 +140,7 @@ def parse_bench(document: Any, source: str = "the file") -> Bench:
         _ = found.comparison, [found.class_means(row.method) for row in found.rows]  # every matrix, every network
         return found
     except (TypeError, ValueError, OverflowError, StopIteration, InputError) as error:
-        raise InputError(f"{source} is not a complete bench ({error}); run `fscil bench` again.") from None
+        raise InputError(f"{source} is not a complete bench ({error!s:.200}); run `fscil bench` again.") from None
 
 
 def load_bench(path: Path) -> Bench:
