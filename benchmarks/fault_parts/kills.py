@@ -112,7 +112,9 @@ def _one_chain(
 
 
 def matrices(folder: Path) -> Any:
-    found = {str(path.relative_to(folder)): _numbers(path) for path in sorted((folder / "out").rglob("*.json"))}
+    from fscil.results.result import json_files
+
+    found = {str(path.relative_to(folder)): _numbers(path) for path in json_files(folder / "out")}
     return {name: numbers for name, numbers in found.items() if numbers}
 
 
@@ -131,11 +133,11 @@ def _whole_results(folder: Path) -> str:
     """No file that has its final name is half a file."""
     from fscil.core.errors import InputError
     from fscil.core.storage import read_json
+    from fscil.results.result import json_files
 
-    for path in (folder / "out").rglob("*.json"):
+    for path in json_files(folder / "out"):
         try:
-            if not path.name.startswith("."):
-                read_json(path)
+            read_json(path)
         except InputError as error:
             return f"after a kill: {error}"
     return ""

@@ -221,3 +221,23 @@ def test_what_is_no_json_is_refused_in_a_sentence(content: bytes, tmp_path: Path
     (tmp_path / "x.json").write_bytes(content)
     with pytest.raises(InputError, match="not valid JSON"):
         read_json(tmp_path / "x.json")
+
+
+def test_what_killed_writers_left_is_cleared_when_the_folder_is_claimed_again(tmp_path: Path) -> None:
+    (tmp_path / "prototypes").mkdir()
+    left, fresh, foreign = (
+        tmp_path / "prototypes" / name for name in (".r-0a1b2c3d.json", ".r-00000000.json", ".mine")
+    )
+    for path in (left, fresh, foreign):
+        path.write_text("{}")
+    for path in (left, foreign):
+        os.utime(path, (0, 0))
+    claim_folder(tmp_path, force=False, resume=True)
+    assert not left.exists()
+    assert fresh.exists()  # somebody may be writing it
+    assert foreign.exists()
+
+
+def test_temporary_names_are_those_that_are_cleared(tmp_path: Path) -> None:
+    for name in ("result.json", "state.safetensors", "report", "a.b-c.html"):
+        write_atomic(tmp_path / name, lambda path: storage._TEMPORARY.fullmatch(path.name) or pytest.fail(path.name))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,10 @@ from fscil.core.errors import InputError
 from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics import summary
 from fscil.results.analysis import load_analysis
-from fscil.results.result import load_results
+from fscil.results.grouping import collect
+from fscil.results.result import find_results, load_results
+
+RESULTS = Path(__file__).parents[2] / "results" / "glyphs"
 
 
 def _write(folder: Path, *documents: Any) -> list[Path]:
@@ -149,3 +153,12 @@ def _metrics(content: dict[str, Any]) -> dict[str, Any]:
 def test_analysis_errors(tmp_path: Path, content: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         load_analysis(_write(tmp_path, content)[0])
+
+
+def test_what_a_killed_run_had_not_finished_is_no_result(tmp_path: Path) -> None:
+    shutil.copytree(RESULTS / "prototypes", tmp_path / "prototypes")
+    whole = tmp_path / "prototypes" / "shots-0" / "result.json"
+    found = find_results([tmp_path])
+    shutil.copy(whole, whole.with_name(".result-0a1b2c3d.json"))
+    assert find_results([tmp_path]) == found
+    assert len(collect(tmp_path)[0].groups[0].results) == len(found)

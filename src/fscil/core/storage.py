@@ -5,8 +5,10 @@ import errno
 import hashlib
 import json
 import os
+import re
 import secrets
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -14,6 +16,8 @@ from typing import IO, Any
 from fscil.core.errors import InputError
 
 SEAL = "content_sha256"
+_TEMPORARY = re.compile(r"\..+-[0-9a-f]{8}(\.\w+)?")  # names of files that are being written
+_ABANDONED = 3600.0  # seconds without a change
 
 
 def write_atomic(path: Path, write: Callable[[Path], object]) -> None:
@@ -37,7 +41,7 @@ def write_atomic(path: Path, write: Callable[[Path], object]) -> None:
 def _create_next_to(path: Path) -> Path:
     """An empty file with a random name. The system applies the umask; `tempfile` would make it private to its owner."""
     while True:
-        # The suffix is kept: some writers (matplotlib, numpy) pick the format from it.
+        # As _TEMPORARY says. The suffix is kept: some writers (matplotlib, numpy) pick the format from it.
         temporary = path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
         with contextlib.suppress(FileExistsError):
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666))
@@ -133,8 +137,16 @@ def claim_folder(path: Path, *, force: bool, resume: bool = False) -> None:
         if not hold(path / _LOCK):
             raise InputError(f"Another process is writing to {path}; wait until it is done, or choose another --out.")
         _refuse_filled(path, allowed=force or resume)  # by another that was done while this one waited
+        _clear_leftovers(path)
     except OSError as error:
         raise _readable(error, path) from error
+
+
+def _clear_leftovers(path: Path) -> None:
+    """Temporary files of processes that were killed; not those that somebody may still be writing to."""
+    for file in path.rglob(".*"):
+        if _TEMPORARY.fullmatch(file.name) and file.is_file() and time.time() - file.stat().st_mtime > _ABANDONED:
+            file.unlink(missing_ok=True)
 
 
 def _refuse_filled(path: Path, *, allowed: bool) -> None:

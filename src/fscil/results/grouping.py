@@ -10,7 +10,7 @@ from typing import Any
 from fscil.core.errors import InputError
 from fscil.core.storage import read_json
 from fscil.results.ablation import Ablation, is_ablation, parse_ablation
-from fscil.results.result import Result, check_comparable, is_result, parse_result
+from fscil.results.result import Result, check_comparable, is_result, json_files, parse_result
 from fscil.results.significance import Spread, spread
 
 # Keys that say which run it was and where, not what was run.
@@ -97,7 +97,7 @@ def collect(folder: Path) -> list[MeasuredBenchmark]:
         raise InputError(f"{folder} is not a folder; give the folder that holds the results.")
     results: list[Result] = []
     ablations: list[tuple[Path, Ablation]] = []
-    for path in sorted(folder.rglob("*.json")):
+    for path in json_files(folder):
         document = read_json(path)
         if is_ablation(document):
             ablations.append((path.relative_to(folder), parse_ablation(document, str(path))))

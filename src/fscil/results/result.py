@@ -77,13 +77,18 @@ def is_result(document: Any) -> bool:
     return isinstance(document, Mapping) and {"method", "matrix", "classes"} <= document.keys()
 
 
+def json_files(folder: Path) -> list[Path]:
+    """All below the folder; not those that a killed process had not finished, whose names begin with a dot."""
+    return [path for path in sorted(folder.rglob("*.json")) if not path.name.startswith(".")]
+
+
 def find_results(paths: Iterable[str | Path]) -> list[Path]:
     """Files as they are; for a folder, every result.json below it, and every other .json that is a result."""
     found: list[Path] = []
     for path in map(Path, paths):
         if not path.exists():
             raise InputError(f"{path} does not exist; give a result.json or a folder that holds some.")
-        inside = [file for file in sorted(path.rglob("*.json")) if _holds_result(file)] if path.is_dir() else [path]
+        inside = [file for file in json_files(path) if _holds_result(file)] if path.is_dir() else [path]
         if not inside:
             raise InputError(
                 f"There is no result.json in {path} or below; run an evaluation first or name another folder."
