@@ -262,7 +262,7 @@ def test_ctrl_c_leaves_a_resumable_run(tmp_path: Path) -> None:
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     state = tmp_path / "x" / "base" / "state.safetensors"
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while not state.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
@@ -271,7 +271,8 @@ def test_ctrl_c_leaves_a_resumable_run(tmp_path: Path) -> None:
     assert "--resume" in errors
     assert "Traceback" not in errors
     assert state.exists()
-    assert not [p for p in (tmp_path / "x").rglob(".*") if p.is_file()]
+    left = [path.name for path in (tmp_path / "x").rglob(".*") if path.is_file()]
+    assert left == [".lock"]  # empty, and held by nobody: no half-written file
 
 
 def test_version_and_the_short_form_of_help() -> None:

@@ -11,6 +11,7 @@ import shutil
 import sqlite3
 import subprocess
 import tempfile
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -152,8 +153,8 @@ def as_nobody(work: Callable[[], object]) -> str:
             answer = repr(work())
         except InputError as error:
             answer = str(error)
-        except BaseException as error:  # shown by the assertion
-            answer = f"crashed: {error!r}"
+        except BaseException:  # shown by the assertion
+            answer = f"crashed: {traceback.format_exc()}"
         finally:
             os.write(writing, answer.encode())
             os._exit(0)
