@@ -163,9 +163,9 @@ def kernels(updates: Steps) -> tuple[float, float]:
 def rates(device: torch.device) -> tuple[float, float]:
     """Of this machine: GFLOP/s of a large product in float32, GB/s of a large copy."""
     size = 4096 if device.type == "cuda" else 1024
-    a, long = torch.randn(size, size, device=device), torch.zeros(2**26, device=device)
+    a, long = torch.randn(size, size, device=device), torch.randn(2**26, device=device)
     product = min(seconds(lambda count: [a @ a for _ in range(count)], 3) for _ in range(3))  # type: ignore[arg-type]
-    copy = min(seconds(lambda count: [long.clone() for _ in range(count)], 3) for _ in range(3))  # type: ignore[arg-type]
+    copy = min(seconds(lambda count: [long.clone() for _ in range(count)], 20) for _ in range(3))  # type: ignore[arg-type]
     return 2e-9 * size**3 / product, 2 * 4e-9 * long.numel() / copy
 
 
