@@ -107,7 +107,8 @@ class ResNet12(ConvNet):
             )
         pairs = zip((3, *self.WIDTHS), self.WIDTHS, strict=False)
         self.blocks = nn.Sequential(*[WideBlock(inputs, width) for inputs, width in pairs])
-        self._first_weights(0.1, "leaky_relu")
+        if config.start == "normal":
+            self._first_weights(0.1, "leaky_relu")
 
     def row(self) -> nn.Sequential:
         return self.blocks
@@ -127,7 +128,8 @@ class ResNet(ConvNet):
             stages.append(nn.Sequential(first, *[BasicBlock(width, width, stride=1) for _ in range(blocks - 1)]))
             inputs = width
         self.trunk = nn.Sequential(*stages)
-        self._first_weights(0.0, "relu")
+        if config.start == "normal":
+            self._first_weights(0.0, "relu")
 
     def row(self) -> nn.Sequential:
         return self.trunk

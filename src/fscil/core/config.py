@@ -71,6 +71,9 @@ class BackboneConfig(Checked):
     # patch: one linear map per patch; conv, residual: overlapping convolutions to the same grid.
     # resnet18: imagenet for the 7x7 stem with max-pool, else a 3x3 one.
     stem: Literal["patch", "conv", "residual", "imagenet"] = "patch"
+    # First weights of a ResNet's convolutions: normal, by their outputs; or torch's own, uniform and about 2.4 times
+    # smaller, so that the same rate turns them faster at first: batch-norm hides their length.
+    start: Literal["normal", "torch"] = "normal"
     patch_size: Count = 8
     embed_dim: Count = 64
     depth: Count = 8
@@ -101,9 +104,13 @@ class AugmentConfig(Checked):
     brightness: Amount = 0.0
     contrast: Amount = 0.0
     saturation: Amount = 0.0
+    hue: Annotated[float, Bounds(low=0, high=0.5)] = 0.0  # largest shift, of the whole circle of colours
+    jitter: Share = 1.0  # probability that these four change at all; they do in random order
+    grey: Share = 0.0  # probability of shades of grey alone
     noise: Amount = 0.0  # standard deviation of added noise, of a 0..1 range
     erase: Share = 0.0  # probability of blanking a rectangle
     cutout: Share = 0.0  # side of a square that is always blanked, as a share of the image's side
+    blank: Literal["mean", "black"] = "mean"  # what these two leave: the image's mean, or black
     mixup: Amount = 0.0  # Beta parameter; 0: off
     cutmix: Amount = 0.0  # Beta parameter; 0: off
     mix_prob: Share = 1.0  # probability that an image is mixed

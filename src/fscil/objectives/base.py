@@ -50,6 +50,9 @@ class Objective(nn.Module):
         """
         raise NotImplementedError
 
+    def start(self, classifier: nn.Module) -> None:
+        """Called once, before training and without gradients: for first weights of the head, say."""
+
     def after_step(self, classifier: nn.Module) -> None:
         """Called after every update, without gradients: for a momentum copy of the network, say."""
 

@@ -95,6 +95,8 @@ class Trainer:
             model = model.to(memory_format=torch.channels_last)  # what convolutions want on matrix units
         setting = Setting(model.backbone.dim, self.classes, self.outputs, train.logit_scale, train.label_smoothing)
         self.plain = TrainingLoss(model, build_objective(train, setting), train)
+        with torch.no_grad():
+            self.plain.objective.start(model)
         optimizer = make_optimizer(self.plain, train, fused=on_gpu)
         compiled = train.compile == "on" or (train.compile == "auto" and on_gpu)
         ready = cast(nn.Module, torch.compile(self.plain)) if compiled else self.plain
