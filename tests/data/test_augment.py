@@ -146,6 +146,20 @@ def test_translation() -> None:
     assert abs(np.corrcoef(shift.T)[0, 1]) < 0.5  # both axes by themselves
 
 
+def test_a_black_border_is_a_crop_of_the_image_in_a_black_frame() -> None:
+    """RandomCrop(padding=4) by hand: every image is found at one of the 81 places of its padded self, and all occur."""
+    images = noise(256, 32)
+    found = (run(images, border="black", translate=4.5 / 32).images * 255).round().to(torch.uint8).numpy()
+    places = []
+    for image, shifted in zip(images.numpy(), found.transpose(0, 2, 3, 1), strict=True):
+        padded = np.pad(image, ((4, 4), (4, 4), (0, 0)))
+        crops = {(y, x): padded[y : y + 32, x : x + 32] for y in range(9) for x in range(9)}
+        places += [place for place, crop in crops.items() if np.array_equal(crop, shifted)]
+    assert len(places) == 256  # each image at one place
+    counts = np.stack([np.bincount(np.array(places)[:, axis], minlength=9) for axis in (0, 1)])
+    assert stats.chisquare(counts, axis=1).pvalue.min() > 1e-3  # every place as often, those at the ends too
+
+
 def test_scaling_and_shear() -> None:
     linear, _ = maps(scale=0.3)
     np.testing.assert_allclose(linear[:, [0, 1], [1, 0]], 0, atol=1e-3)

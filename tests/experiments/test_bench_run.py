@@ -381,6 +381,13 @@ def test_data_settings_name_the_benchmark() -> None:
         assert (plans._key(other) == plans._key(config)) == (field.name == "download"), field.name
 
 
+def test_folders_from_before_a_key_keep_their_names() -> None:
+    config = configs.Config()
+    assert plans._key(config) == "vit-cross_entropy-f6d4b7ef"  # as it was when the settings had fewer keys
+    other = dataclasses.replace(config, train=dataclasses.replace(config.train, milestones=(3.0,)))
+    assert plans._key(other) != plans._key(config)
+
+
 def _only(*names: str) -> dict[str, Any]:
     return {name: REGISTRY[name] for name in names}
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from fscil.backbones.base import Backbone, check_block
-from fscil.backbones.heads import CosineHead, EtfHead, build_head
+from fscil.backbones.heads import CosineHead, EtfHead, LinearHead, build_head
 from fscil.backbones.resnet import ResNet, ResNet12, resnet18, resnet20
 from fscil.backbones.vit import ViT
 from fscil.core.config import BackboneConfig

@@ -1,6 +1,7 @@
-"""Classifiers on top of a backbone: the cosine head, and the fixed head of NC-FSCIL.
+"""Classifiers on top of a backbone: the cosine head, a linear one, and the fixed head of NC-FSCIL.
 
 - cosine: logits are scale * cos(feature, class weight), as in the paper (section 4.1).
+- linear: logits are the product of feature and class weight, lengths and all.
 - etf: the class vectors are a simplex equiangular tight frame (NC-FSCIL, Yang et al., ICLR 2023). Before training
   starts, every pair of classes, those to come included, is as far apart as any other; the network learns to put
   features there. A small neck maps the backbone's features into the frame's space.
@@ -19,10 +20,12 @@ from fscil.core.config import TrainConfig
 DIM = 512  # of the space the frame lives in
 
 
-def build_head(train: TrainConfig, dim: int, classes: int) -> CosineHead | EtfHead:
+def build_head(train: TrainConfig, dim: int, classes: int) -> CosineHead | LinearHead | EtfHead:
     """The classifier that base training puts on features of width `dim`."""
     if train.head == "etf":
         return EtfHead(dim, classes, train.logit_scale, train.vertices)
+    if train.head == "linear":
+        return LinearHead(dim, classes, bias=False)
     return CosineHead(dim, classes, train.logit_scale)
 
 
@@ -36,6 +39,10 @@ class CosineHead(nn.Module):
         # Cosines of close classes differ in digits that half precision does not have.
         with torch.autocast(features.device.type, enabled=False):
             return self.scale * F.linear(F.normalize(features.float(), dim=-1), F.normalize(self.weight, dim=-1))
+
+
+class LinearHead(nn.Linear):
+    """One row per class in the space of the features, as a cosine head has them."""
 
 
 def simplex_frame(vertices: int, dim: int, generator: torch.Generator) -> Tensor:

@@ -100,6 +100,8 @@ class AugmentConfig(Checked):
     translate: Amount = 0.0  # largest shift, as a share of the side; whole pixels where nothing else resamples
     scale: BelowOne = 0.0  # largest relative zoom in or out
     shear: Amount = 0.0
+    # what a warp brings in from outside the image: its border again, or black (0 before the network's normalisation)
+    border: Literal["repeat", "black"] = "repeat"
     autoaugment: bool = False  # AutoAugment's policy for CIFAR-10
     brightness: Amount = 0.0
     contrast: Amount = 0.0
@@ -125,21 +127,29 @@ class TrainConfig(Checked):
     batch_size: Annotated[int, Bounds(low=2)] = 128  # over all devices together
     optimizer: Literal["adamw", "sgd"] = "adamw"
     lr: Amount = 2e-3
-    min_lr: Amount = 1e-5
+    min_lr: Amount = 1e-5  # where the cosine ends
+    # epochs at which the rate is multiplied by gamma; where there are any, they take the place of the cosine
+    milestones: tuple[Positive, ...] = ()
+    gamma: Positive = 0.1
+    objective_rate: Positive = 1.0  # rate of the objective's own parameters, as a factor of lr
     weight_decay: Amount = 0.05
+    # what it touches: matrices alone, or all that is trained (norms and biases too), as torch does unasked
+    decay: Literal["matrices", "all"] = "matrices"
     beta2: BelowOne = 0.99  # adamw
-    momentum: BelowOne = 0.9  # sgd, with Nesterov's step
+    momentum: BelowOne = 0.9  # sgd
+    nesterov: bool = True  # sgd
     warmup_epochs: Amount = 3
     clip: Amount = 1.0  # largest gradient norm; 0: off
     label_smoothing: Share = 0.0
     ema: BelowOne = 0.998  # decay of the weight average that is kept; 0: off
     objective: str = "cross_entropy"  # cross_entropy, dot_regression (for the etf head) or a method's own
     objective_options: Mapping[str, Any] = field(default_factory=dict)  # what differs from the objective's defaults
-    # cosine: learned class weights; etf: a small neck and fixed, maximally separated class vectors
-    head: Literal["cosine", "etf"] = "cosine"
+    # cosine: learned class weights; linear: the same without unit lengths, scale and bias;
+    # etf: a small neck and fixed, maximally separated class vectors
+    head: Literal["cosine", "etf", "linear"] = "cosine"
     # etf: vectors to reserve, classes to come included; 0: one per class that is trained
     vertices: Annotated[int, Bounds(low=0, high=512)] = 0
-    logit_scale: Positive = 16.0  # the head's factor
+    logit_scale: Positive = 16.0  # the head's factor (a linear one has none)
     teacher: str = ""  # checkpoint of a teacher network; several, separated by commas: the mean of their outputs
     distill: Literal["hard", "soft", "zscore"] = "hard"  # what to learn from the teacher
     distill_weight: Share = 0.9  # share of the teacher in the loss; the rest is the labels'

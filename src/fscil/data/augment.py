@@ -20,7 +20,7 @@ from torch import Tensor
 
 from fscil.core.config import AugmentConfig
 from fscil.data.autoaugment import Policy
-from fscil.data.colours import recolour
+from fscil.data.colours import greys, recolour
 
 
 @dataclass(frozen=True)
@@ -144,18 +144,29 @@ class Augment:
             matrix = torch.cat([(matrix[:, :, :2, None] * turned[:, None]).sum(2), matrix[:, :, 2:]], 2)
             labels = labels + self.classes * turns.long()
         grid = F.affine_grid(matrix, list(x.shape), align_corners=False)
-        return F.grid_sample(x, grid, mode="bilinear", padding_mode="border", align_corners=False), labels
+        outside = {"repeat": "border", "black": "zeros"}[c.border]
+        return F.grid_sample(x, grid, mode="bilinear", padding_mode=outside, align_corners=False), labels
 
     def _colour(self, x: Tensor) -> Tensor:
         c = self.config
-        most = (c.brightness, c.contrast, c.saturation)
-        x = recolour(x, *[self._uniform(1 - change, 1 + change) if change else None for change in most])
+        most, same = (c.brightness, c.contrast, c.saturation, c.hue), (1, 1, 1, 0)
+        if made := sum(change > 0 for change in most):
+            changed = self._chance(c.jitter)
+            amounts = [
+                torch.where(changed, self._uniform(middle - change, middle + change), middle) if change else None
+                for change, middle in zip(most, same, strict=True)
+            ]
+            x = recolour(x, *amounts, order=self._uniform(0, 1, made).argsort(1))
+        if c.grey:
+            x = torch.where(self._chance(c.grey)[:, None, None, None], greys(x), x)
         if c.noise:
             x = x + self._numbers(torch.randn, *x.shape[1:]) * self._uniform(0, c.noise)[:, None, None, None]
-        return x.clamp(0, 1) if (c.brightness or c.contrast or c.saturation or c.noise) else x
+            x = x.clamp(0, 1)
+        return x
 
     def _erase(self, x: Tensor) -> Tensor:
-        c, middle = self.config, x.mean((1, 2, 3), keepdim=True)
+        c = self.config
+        middle = x.mean((1, 2, 3), keepdim=True) if c.blank == "mean" else torch.zeros_like(x[:, :1, :1, :1])
         if c.erase:
             inside = self._rectangle(x, self._uniform(0.02, 0.33)) & self._chance(c.erase)[:, None, None]
             x = torch.where(inside[:, None], middle, x)

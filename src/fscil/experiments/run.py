@@ -19,7 +19,7 @@ import torch
 
 from fscil import methods
 from fscil.backbones import check_block
-from fscil.core.config import Config, to_dict
+from fscil.core.config import Config, build, to_dict
 from fscil.core.errors import InputError
 from fscil.core.hardware import pick_device
 from fscil.core.progress import Reporter, Update
@@ -146,7 +146,7 @@ def obstacle(name: str, config: Config) -> str:
 def _check_same(stored: Any, wanted: dict[str, Any], out: Path) -> None:
     if not isinstance(stored, dict):
         raise InputError(f"{out / 'config.json'} holds no config; add --force to start over, or choose another --out.")
-    stored = {**to_dict(Config()), **stored}  # a key that came later had its default
+    stored = to_dict(build(Config, stored))  # a key that came later had its default
     for key, value in wanted.items():
         if key not in _FREE_KEYS and stored.get(key) != value:
             name = _first_difference(key, stored.get(key), value)

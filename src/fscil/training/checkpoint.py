@@ -19,7 +19,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from fscil.backbones import Backbone, CosineHead, build_backbone, build_head
+from fscil.backbones import Backbone, EtfHead, build_backbone, build_head
 from fscil.core.config import BackboneConfig, TrainConfig, build
 from fscil.core.errors import InputError
 from fscil.core.storage import write_atomic
@@ -53,7 +53,7 @@ class Checkpoint:
     def class_weights(self) -> Tensor | None:
         """One vector per base class in the space of the features; None where the head lives in a space of its own."""
         head = self.classifier.head
-        return head.weight[: self.info["classes"]] if isinstance(head, CosineHead) else None
+        return None if isinstance(head, EtfHead) else head.weight[: self.info["classes"]]
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], info: dict[str, Any]) -> None:

@@ -111,9 +111,11 @@ class Trainer:
         self.teachers = [self._load_teacher(path, compiled) for path in paths]
         self.total = train.epochs * self.batches.steps_per_epoch
         self.warmup = round(train.warmup_epochs * self.batches.steps_per_epoch)
+        self.drops = [round(epoch * self.batches.steps_per_epoch) for epoch in train.milestones]
         self.losses = torch.zeros(self.total, device=device)
         self.done, self.seconds = 0, 0.0
-        self.rate, self.progress = torch.zeros((), device=device), torch.zeros((), device=device)
+        self.progress = torch.zeros((), device=device)
+        self.rates = [torch.zeros((), device=device) for _ in self.optimizer.param_groups]
         self.average_weight: float | Tensor = torch.zeros((), device=device) if on_gpu else 0.0
         self.rows = self.batches.rows(0).clone()
         graphs = train.graph == "on" or (train.graph == "auto" and compiled and world == 1)
@@ -152,11 +154,11 @@ class Trainer:
         """Learning rate and averaging weight of a step; on a GPU in tensors, which a recorded step can read."""
         train = self.config.train
         self.progress.fill_(step / self.total)
-        rate: float | Tensor = learning_rate(step, self.total, self.warmup, train.lr, train.min_lr)
-        if self.fabric.device.type == "cuda":
-            rate = self.rate.fill_(rate)
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        rate = learning_rate(step, self.total, self.warmup, train.lr, train.min_lr, self.drops, train.gamma)
+        on_gpu = self.fabric.device.type == "cuda"
+        for group, tensor in zip(self.optimizer.param_groups, self.rates, strict=True):
+            own = rate * group["factor"]
+            group["lr"] = tensor.fill_(own) if on_gpu else own
         if self.average:
             weight, held = self.average.weight(step), self.average_weight
             self.average_weight = held.fill_(weight) if isinstance(held, Tensor) else weight

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from fscil import methods
 from fscil.core import config as configs
@@ -187,10 +188,29 @@ def _key(config: Config) -> str:
     shaping |= {"recipe": "", "draws": 0, "methods": [], "options": {}, "accelerator": "", "devices": 1, "strategy": ""}
     shaping["train"] |= {"checkpoint_seconds": 0, "compile": "", "graph": ""}
     shaping["data"]["download"] = False
-    if not config.deterministic:  # a key that came later: folders from before keep their names
-        del shaping["deterministic"]
+    _drop_later_keys(shaping)
     digest = hashlib.sha256(json.dumps(shaping, sort_keys=True).encode()).hexdigest()[:8]
     return f"{config.backbone.kind}-{config.train.objective}-{digest}"
+
+
+# Keys that came later, by group. Where they have their default they have no say, so that folders from before keep
+# their names.
+_LATER = {
+    "": ("deterministic",),
+    "train": ("milestones", "gamma", "objective_rate", "decay", "nesterov"),
+    "train.augment": ("border",),
+}
+
+
+def _drop_later_keys(shaping: dict[str, Any]) -> None:
+    default = to_dict(Config())
+    for group, keys in _LATER.items():
+        found, usual = shaping, default
+        for part in group.split(".") if group else ():
+            found, usual = found[part], usual[part]
+        for key in keys:
+            if found[key] == usual[key]:
+                del found[key]
 
 
 def _given(config: Config, request: BenchRequest) -> Path | None:
