@@ -7,9 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from fscil.methods.attention import PrototypeAttention
+from fscil.objectives.prototype_attention import PrototypeAttention
 
 DIM = 12
+
+
+def scores(made: PrototypeAttention, prototypes: Tensor, queries: Tensor) -> Tensor:
+    return made(made.table(prototypes), queries)[0]
 
 
 def layer(zero_start: bool = False) -> PrototypeAttention:
@@ -39,7 +43,10 @@ def world(classes: int = 7, count: int = 5) -> tuple[Tensor, Tensor]:
 
 def test_scores_and_gradients_are_those_of_the_tokens_written_out() -> None:
     made, (prototypes, queries) = layer(), world()
-    (fast, fast_queries), (slow, slow_queries) = made(prototypes, queries), written_out(made, prototypes, queries)
+    (fast, fast_queries), (slow, slow_queries) = (
+        made(made.table(prototypes), queries),
+        written_out(made, prototypes, queries),
+    )
     assert torch.allclose(fast, slow, atol=1e-12)
     assert torch.allclose(fast_queries, slow_queries, atol=1e-12)
     parameters = list(made.parameters())
@@ -54,31 +61,35 @@ def test_scores_and_gradients_are_those_of_the_tokens_written_out() -> None:
 def test_tasks_side_by_side_are_tasks_one_by_one() -> None:
     made, (prototypes, queries) = layer(), world()
     other = prototypes.flip(1)
-    both, _ = made(torch.stack([prototypes, other]), queries.expand(2, -1, -1))
-    assert torch.allclose(both[0], made(prototypes, queries)[0])
-    assert torch.allclose(both[1], made(other, queries)[0])
+    both, _ = made(made.table(torch.stack([prototypes, other])), queries.expand(2, -1, -1))
+    assert torch.allclose(both[0], made(made.table(prototypes), queries)[0])
+    assert torch.allclose(both[1], made(made.table(other), queries)[0])
 
 
 def test_without_output_it_is_the_cosine_after_layer_norm_by_hand() -> None:
     """W_o = 0, b_o = 0: (1, 3) and (3, 1) become (-1, 1) and (1, -1), so their cosine is -1; (0, 5) is like (1, 3)."""
     made = PrototypeAttention(2, torch.Generator(), zero_start=True)
-    scores, _ = made(torch.tensor([[1.0, 3.0], [3.0, 1.0]]), torch.tensor([[0.0, 5.0]]))
+    scores, _ = made(made.table(torch.tensor([[1.0, 3.0], [3.0, 1.0]])), torch.tensor([[0.0, 5.0]]))
     assert scores.tolist()[0] == pytest.approx([1.0, -1.0], abs=1e-4)
 
 
 def test_old_logits_depend_on_new_classes_but_not_without_output() -> None:
     prototypes, queries = world()
     made = layer()
-    assert not torch.allclose(made(prototypes, queries)[0][:, :5], made(prototypes[:5], queries)[0])
+    assert not torch.allclose(
+        made(made.table(prototypes), queries)[0][:, :5], made(made.table(prototypes[:5]), queries)[0]
+    )
     with torch.no_grad():
         made.output.zero_()
-    assert torch.allclose(made(prototypes, queries)[0][:, :5], made(prototypes[:5], queries)[0])
+    assert torch.allclose(scores(made, prototypes, queries)[:, :5], scores(made, prototypes[:5], queries))
 
 
 def test_permuted_prototypes_permute_the_logits() -> None:
     made, (prototypes, queries) = layer(), world()
     order = torch.tensor([3, 0, 6, 1, 2, 5, 4])
-    assert torch.allclose(made(prototypes[order], queries)[0], made(prototypes, queries)[0][:, order])
+    assert torch.allclose(
+        made(made.table(prototypes[order]), queries)[0], made(made.table(prototypes), queries)[0][:, order]
+    )
 
 
 def test_parameter_counts_of_the_official_module() -> None:
@@ -88,10 +99,10 @@ def test_parameter_counts_of_the_official_module() -> None:
 
 def test_pieces_give_the_same_scores() -> None:
     made, (prototypes, queries) = layer(), world(count=11)
-    assert torch.allclose(made.scores(prototypes, queries, chunk=3), made(prototypes, queries)[0])
+    assert torch.allclose(made.scores(prototypes, queries, chunk=3), made(made.table(prototypes), queries)[0])
 
 
 def test_the_query_may_keep_its_length() -> None:
     made, (prototypes, queries) = layer(), world()
-    scores, adapted = made(prototypes, queries, unit_query=False)
-    assert torch.allclose(scores / adapted.norm(dim=1, keepdim=True), made(prototypes, queries)[0])
+    scores, adapted = made(made.table(prototypes), queries, unit_query=False)
+    assert torch.allclose(scores / adapted.norm(dim=1, keepdim=True), made(made.table(prototypes), queries)[0])

@@ -1,13 +1,15 @@
 """What CEC and LIMIT have in common: class means, and an attention layer that adapts them to every query.
 
-The network stays as base training left it. The layer is meta-trained on features of the base session; from then on a
-session adds the means of its classes and nothing else changes.
+A network whose base training ended with the method's own objective brings the layer with it: features are then taken
+as they are, lengths and all, as in that training. For any other network there is a stand-in, 'layer only': the network
+stays as it is and the layer is meta-trained here, on features of the base session. From then on a session adds the
+means of its classes and nothing else changes.
 """
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -15,13 +17,16 @@ from torch import Tensor
 from fscil.backbones.extract import at_one_length
 from fscil.core.options import Amount, BelowOne, Positive, Whole
 from fscil.data.session import Session, View
-from fscil.methods.attention import PrototypeAttention
-from fscil.methods.base import ClassMeans, descend, features
+from fscil.methods.base import ClassMeans, class_means, descend, features, mean_features
+from fscil.objectives.prototype_attention import PrototypeAttention
+from fscil.training.checkpoint import under
 
 
 @dataclass
 class AttendedPrototypes(ClassMeans):
-    steps: Whole = 500  # of meta-training; 0: the layer stays as it starts
+    layer: ClassVar[str]  # what the method's objective calls the layer
+
+    steps: Whole = 500  # the rest is for 'layer only': steps of meta-training; 0: the layer stays as it starts
     lr: Amount = 0.02  # of meta-training, halved after every fifth of the steps
     momentum: BelowOne = 0.9
     weight_decay: Amount = 5e-4
@@ -33,7 +38,31 @@ class AttendedPrototypes(ClassMeans):
         """What gives the loss of one episode after another."""
 
     def fit_base(self, session: Session) -> None:
+        trained = under(f"{self.layer}.", session.extras)
+        self.layer_only_ = not trained
         super().fit_base(session)
+        if trained:
+            self.attention_ = PrototypeAttention.of(trained)
+        else:
+            self._meta_train(session)
+
+    def means(self, session: Session) -> Tensor:
+        found = class_means if self.layer_only_ else mean_features
+        return found(features(session).final, session)
+
+    def scores(self, view: View) -> Tensor:
+        return self.attention_.scores(self.tokens(self.prototypes_), self.tokens(view.final))
+
+    def tokens(self, x: Tensor) -> Tensor:
+        # Where the layer is learned here, features of all networks have one length, so that one rate fits them.
+        return at_one_length(x) if self.layer_only_ else x
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        if "attention_" in state:
+            self.attention_ = PrototypeAttention.of(state["attention_"])
+
+    def _meta_train(self, session: Session) -> None:
         final = features(session).final
         # Built on the CPU and moved, so that the start does not depend on the device.
         start = torch.Generator().manual_seed(self.seed_)
@@ -47,13 +76,3 @@ class AttendedPrototypes(ClassMeans):
         schedule = torch.optim.lr_scheduler.StepLR(optimizer, max(1, self.steps // 5), gamma=0.5)
         descend(episode, optimizer, self.steps, schedule)
         self.attention_.requires_grad_(False)
-
-    def scores(self, view: View) -> Tensor:
-        return self.attention_.scores(at_one_length(self.prototypes_), at_one_length(view.final))
-
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        if "attention_" in state:
-            empty = PrototypeAttention(self.prototypes_.shape[1], torch.Generator())
-            empty.load_state_dict(state["attention_"])
-            self.attention_ = empty.to(self.prototypes_.device).requires_grad_(False)

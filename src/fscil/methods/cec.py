@@ -1,6 +1,7 @@
 """CEC: prototypes and query attend to each other; the layer learns on episodes with turned images as new classes.
 
-Zhang et al., Few-Shot Incremental Learning with Continually Evolved Classifiers, CVPR 2021.
+Zhang et al., Few-Shot Incremental Learning with Continually Evolved Classifiers, CVPR 2021. Second stage of base
+training: the objective `cec`; the episodes here are for networks that come without it.
 """
 
 from collections.abc import Callable
@@ -28,7 +29,11 @@ class CEC(AttendedPrototypes):
     title = "CEC"
     paper = "Zhang et al., CVPR 2021"
     needs = frozenset({"images", "backbone"})
-    differences = "network frozen in meta-training; the attention layer starts at zero"
+    differences = (
+        "the last epoch of both stages is kept, not the best on the test set; where base training brought no layer: "
+        "layer only, on the frozen network, from a start at zero"
+    )
+    layer = "graph"
 
     way: Count = 15  # base classes of an episode, each of which comes a second time turned
     shot: Count = 1  # images that make a class's prototype in an episode
@@ -51,7 +56,8 @@ class CEC(AttendedPrototypes):
             ways, _, dim = pictures.shape
             support, queries = pictures.split([self.shot, self.query], 1)
             labels = torch.arange(ways, device=pictures.device).repeat_interleave(self.query)
-            cosines, _ = self.attention_(at_one_length(support.mean(1)), queries.reshape(-1, dim))
+            table = self.attention_.table(at_one_length(support.mean(1)))
+            cosines, _ = self.attention_(table, queries.reshape(-1, dim))
             return F.cross_entropy(self.scale * cosines, labels)
 
         return episode

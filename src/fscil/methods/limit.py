@@ -1,6 +1,7 @@
 """LIMIT: the layer learns on fake incremental tasks, in which single images replace some of the class means.
 
-Zhou et al., Few-Shot Class-Incremental Learning by Sampling Multi-Phase Tasks, TPAMI 2022.
+Zhou et al., Few-Shot Class-Incremental Learning by Sampling Multi-Phase Tasks, TPAMI 2022. Second stage of base
+training: the objective `limit`; the tasks here are for networks that come without it.
 """
 
 from collections.abc import Callable
@@ -26,16 +27,24 @@ class LIMIT(AttendedPrototypes):
     title = "LIMIT"
     paper = "Zhou et al., TPAMI 2022"
     differences = (
-        "network frozen in meta-training; tasks draw their own classes; only classes seen so far are attended to"
+        "the last epoch is kept, not the best on session 1, whose rows are not in the table before it; where base "
+        "training brought no layer: layer only, on the frozen network, tasks with classes of their own, seen rows alone"
     )
+    layer = "calibration"
 
-    queries: Count = 128  # images of a step, of all base classes
+    queries: Count = 128  # layer only, as all below: images of a step, of all base classes
     tasks: Count = 4  # fake tasks of a step (official: 32, all alike)
     way: Count = 16  # classes of a task that play new ones; at most half of the base classes
     shot: Count = 1  # images that make the prototype of such a class
     own_classes: bool = True  # every task draws its own classes (False: one draw for all, as in the official code)
     chain_queries: bool = False  # a task gets the query as the task before left it (True: the official code)
     unit_query: bool = True  # scores are cosines (False: the query keeps its length; official on mini and CUB)
+
+    def fit_base(self, session: Session) -> None:
+        super().fit_base(session)
+        # The table that the layer was trained with has rows of classes to come; those that came leave it.
+        rows = self.prototypes_ if self.layer_only_ else session.extras["rows"].float()
+        self.base_, self.unseen_ = len(session.classes), rows[len(session.classes) :]
 
     def episodes(self, session: Session, generator: torch.Generator) -> Callable[[], Tensor]:
         final = at_one_length(features(session).final)
@@ -52,7 +61,9 @@ class LIMIT(AttendedPrototypes):
         return episode
 
     def scores(self, view: View) -> Tensor:
-        return self.attention_.scores(at_one_length(self.prototypes_), at_one_length(view.final), self.unit_query)
+        seen = len(self.prototypes_)
+        table = torch.cat([self.tokens(self.prototypes_), self.unseen_[seen - self.base_ :]])
+        return self.attention_.scores(table, self.tokens(view.final), self.unit_query)[:, :seen]
 
     def _classifiers(self, final: Tensor, means: Tensor, rows: ClassRows, generator: torch.Generator) -> list[Tensor]:
         """One classifier per task: the class means, some of them replaced by few-shot prototypes."""
@@ -67,9 +78,9 @@ class LIMIT(AttendedPrototypes):
         """(tasks, n, classes)."""
         if not self.chain_queries:
             spread = queries.expand(len(classifiers), *queries.shape)
-            return self.attention_(classifiers, spread, self.unit_query)[0]
+            return self.attention_(self.attention_.table(classifiers), spread, self.unit_query)[0]
         scores = []
         for classifier in classifiers:
-            score, queries = self.attention_(classifier, queries, self.unit_query)
+            score, queries = self.attention_(self.attention_.table(classifier), queries, self.unit_query)
             scores.append(score)
         return torch.stack(scores)

@@ -15,47 +15,71 @@ of size n x C x d. Same numbers, a fraction of the time.
 """
 
 import math
+from collections.abc import Mapping
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor, nn
+
+from fscil.objectives.base import restored
+
+
+class Table(NamedTuple):
+    """What prototypes (..., C, d) are to each other, whoever asks: worked out once for all queries and passes."""
+
+    asks: Tensor  # p W_q / sqrt(d)
+    offers: Tensor  # p W_k
+    gives: Tensor  # p W_v
+    reach: Tensor  # s above, (..., C)
+    gets: Tensor  # u above, without its mean
+    start: Tensor  # p + u + b_o, without its mean
 
 
 class PrototypeAttention(nn.Module):
     """One head of self-attention with residual and LayerNorm over the prototypes and one query at a time."""
 
-    def __init__(self, dim: int, generator: torch.Generator, zero_start: bool = True) -> None:
-        """With `zero_start` the layer adds nothing at first, so that training starts from the prototypes."""
+    def __init__(self, dim: int, generator: torch.Generator | None = None, zero_start: bool = False) -> None:
+        """Starts as the released module does; with `zero_start` it adds nothing at first."""
         super().__init__()
 
         def matrix() -> nn.Parameter:
             return nn.Parameter(torch.randn(dim, dim, generator=generator) / math.sqrt(dim))
 
         self.query, self.key, self.value, self.output = matrix(), matrix(), matrix(), matrix()
-        self.bias = nn.Parameter(torch.zeros(dim))
+        self.bias = nn.Parameter((2 * torch.rand(dim, generator=generator) - 1) / math.sqrt(dim))
         self.norm = nn.LayerNorm(dim)
         if zero_start:
             nn.init.zeros_(self.output)
+            nn.init.zeros_(self.bias)
 
-    def forward(self, prototypes: Tensor, queries: Tensor, unit_query: bool = True) -> tuple[Tensor, Tensor]:
-        """Scores (..., n, C) and adapted queries (..., n, d), of prototypes (..., C, d) and queries (..., n, d).
+    @classmethod
+    def of(cls, state: Mapping[str, Tensor]) -> Self:
+        return restored(lambda: cls(len(state["bias"])), state)
+
+    def table(self, prototypes: Tensor) -> Table:
+        p = prototypes
+        asks, offers, gives = p @ self.query / math.sqrt(p.shape[-1]), p @ self.key, p @ self.value
+        among = asks @ offers.mT  # (..., C, C)
+        gets = among.softmax(-1) @ gives @ self.output
+        return Table(asks, offers, gives, among.logsumexp(-1), _centred(gets), _centred(p + gets + self.bias))
+
+    def forward(self, table: Table, queries: Tensor, unit_query: bool = True) -> tuple[Tensor, Tensor]:
+        """Scores (..., n, C) and adapted queries (..., n, d), of a table and queries (..., n, d).
 
         Scores are cosines, or with `unit_query` off the products of adapted queries and unit adapted prototypes.
         """
-        p, x, root = prototypes, queries, math.sqrt(prototypes.shape[-1])
-        p_asks, p_offers, p_gives = p @ self.query / root, p @ self.key, p @ self.value
-        x_asks, x_offers, x_gives = x @ self.query / root, x @ self.key, x @ self.value
-        among = p_asks @ p_offers.mT  # (C, C)
-        p_gets = among.softmax(-1) @ p_gives @ self.output
-        share = torch.sigmoid(x_offers @ p_asks.mT - among.logsumexp(-1)[..., None, :])  # (n, C): a above
-        weights = torch.cat([x_asks @ p_offers.mT, (x_asks * x_offers).sum(-1, keepdim=True)], -1).softmax(-1)
-        x_gets = weights[..., :-1] @ p_gives + weights[..., -1:] * x_gives
-        adapted = self.norm(x + x_gets @ self.output + self.bias)
-        # p' before its norm is start + share * (given - p_gets); all without their means, as LayerNorm takes them.
-        start, gets = _centred(p + p_gets + self.bias), _centred(p_gets)
-        given = _centred(x_gives @ self.output)
+        x, root = queries, math.sqrt(queries.shape[-1])
+        asks, offers, gives = x @ self.query / root, x @ self.key, x @ self.value
+        share = torch.sigmoid(offers @ table.asks.mT - table.reach[..., None, :])  # (n, C): a above
+        weights = torch.cat([asks @ table.offers.mT, (asks * offers).sum(-1, keepdim=True)], -1).softmax(-1)
+        gets = weights[..., :-1] @ table.gives + weights[..., -1:] * gives
+        adapted = self.norm(x + gets @ self.output + self.bias)
+        # p' before its norm is start + share * (given - gets); all without their means, as LayerNorm takes them.
+        start, gets, given = table.start, table.gets, _centred(gives @ self.output)
         scale, shift = self.norm.weight, self.norm.bias
         plain = _square(start, gets, given, share, torch.ones_like(scale))
-        inverse = (plain / p.shape[-1] + self.norm.eps).rsqrt()
+        # A sum of squares, but put together from parts that may round below zero.
+        inverse = (plain.clamp(min=0) / x.shape[-1] + self.norm.eps).rsqrt()
 
         def product(with_x: Tensor) -> Tensor:
             """Products (n, C) of one vector per query with the centred p'."""
@@ -74,7 +98,8 @@ class PrototypeAttention(nn.Module):
     @torch.no_grad()
     def scores(self, prototypes: Tensor, queries: Tensor, unit_query: bool = True, chunk: int = 4096) -> Tensor:
         """Scores without gradients, in pieces that fit into memory."""
-        return torch.cat([self(prototypes, part, unit_query)[0] for part in queries.split(chunk)])
+        table = self.table(prototypes)
+        return torch.cat([self(table, part, unit_query)[0] for part in queries.split(chunk)])
 
 
 def _centred(x: Tensor) -> Tensor:
