@@ -33,6 +33,11 @@ class Mixed:
     share: Tensor  # (n,) weight of `labels`
 
 
+def as_they_are(images: Tensor, labels: Tensor) -> Mixed:
+    """uint8 images (n, h, w, 3) without any change."""
+    return Mixed(images.permute(0, 3, 1, 2).float() / 255, labels, labels, torch.ones_like(labels, dtype=torch.float))
+
+
 Sampler = Callable[..., Tensor]  # torch.rand or torch.randn
 
 
@@ -62,7 +67,7 @@ class Augment:
         classes: int = 0,
         compiled: bool = False,
     ) -> None:
-        if batch % (2 * world):
+        if batch % (2 * world) and (config.mixup or config.cutmix):
             raise ValueError("The batch must split into pairs on every process.")
         self.config, self.batch, self.device, self.classes = config, batch, device, classes
         per = batch // world

@@ -19,7 +19,7 @@ from fscil.core.config import Config, build, to_dict
 from fscil.core.errors import InputError
 from fscil.core.hardware import make_fabric, peak_memory_mb, settle
 from fscil.core.progress import Update
-from fscil.data.augment import Augment
+from fscil.data.augment import Augment, as_they_are
 from fscil.data.batches import Batches
 from fscil.data.session import Session
 from fscil.objectives import Setting, build_objective
@@ -166,6 +166,8 @@ class Trainer:
     def _update(self) -> Tensor:
         images, labels = self.batches.images[self.rows], self.batches.labels[self.rows]
         views = [self.augment(images, labels) for _ in range(self.plain.objective.views)]
+        if self.plain.objective.plain:
+            views.append(as_they_are(images, labels))
         with torch.no_grad(), self.fabric.autocast():
             targets = [teacher(views[0].images).float() for teacher in self.teachers]
         self.optimizer.zero_grad(set_to_none=True)
