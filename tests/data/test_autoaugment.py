@@ -81,6 +81,12 @@ def test_pixels_move_where_they_should(name: str, strength: float, shown: Part, 
     assert torch.allclose(shown(ours), source(images), atol=1e-5)
 
 
+def test_moved_images_bring_in_grey() -> None:
+    moved = change(torch.ones(1, 3, 20, 20), torch.tensor([NAMES.index("TranslateX")]), torch.tensor([0.25]))
+    assert torch.equal(moved[..., :15], torch.ones(1, 3, 20, 15))
+    assert torch.allclose(moved[..., 15:], torch.full((1, 3, 20, 5), 128 / 255))
+
+
 def test_a_shear_moves_rows_by_their_distance_from_the_middle() -> None:
     ramp = torch.linspace(0, 1, 20).expand(1, 3, 20, 20).contiguous()  # the value is the column
     number = torch.tensor([NAMES.index("ShearX")])

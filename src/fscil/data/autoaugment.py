@@ -13,29 +13,13 @@ import torch.nn.functional as F
 from torch import Tensor
 from torchvision.transforms.autoaugment import AutoAugment, AutoAugmentPolicy
 
-from fscil.data.colours import blend
+from fscil.data.colours import add_contrast, blend, brighten, saturate
 
 LEVELS = 9  # strengths are counted from 0 to 9
+GREY = 128 / 255  # what moved images bring in
 REST = -1  # number of the operation that does nothing
 
 Change = Callable[[Tensor, Tensor], Tensor]  # (images, a number for each (n,)) -> images
-
-
-def _grey(x: Tensor) -> Tensor:
-    red, green, blue = x.unbind(1)
-    return (0.299 * red + 0.587 * green + 0.114 * blue)[:, None]
-
-
-def _brightness(x: Tensor, strength: Tensor) -> Tensor:
-    return blend(x, torch.zeros_like(x), 1 + strength).clamp(0, 1)
-
-
-def _colour(x: Tensor, strength: Tensor) -> Tensor:
-    return blend(x, _grey(x), 1 + strength).clamp(0, 1)
-
-
-def _contrast(x: Tensor, strength: Tensor) -> Tensor:
-    return blend(x, _grey(x).mean((1, 2, 3), keepdim=True), 1 + strength).clamp(0, 1)
 
 
 def _sharpness(x: Tensor, strength: Tensor) -> Tensor:
@@ -43,7 +27,7 @@ def _sharpness(x: Tensor, strength: Tensor) -> Tensor:
     around = F.avg_pool2d(x, 3, stride=1) * (9 / 13) + x[:, :, 1:-1, 1:-1] * (4 / 13)
     blurred = x.clone()
     blurred[:, :, 1:-1, 1:-1] = around
-    return blend(x, blurred, 1 + strength).clamp(0, 1)
+    return blend(x, blurred, 1 + strength)
 
 
 def _posterize(x: Tensor, bits: Tensor) -> Tensor:
@@ -78,9 +62,9 @@ OPERATIONS: dict[str, tuple[Callable[[float], float], bool, Change | None]] = {
     "TranslateX": (lambda level: 150 / 331 * level / LEVELS, True, None),  # of the image's side
     "TranslateY": (lambda level: 150 / 331 * level / LEVELS, True, None),
     "Rotate": (lambda level: 30 * level / LEVELS, True, None),  # degrees
-    "Brightness": (lambda level: 0.9 * level / LEVELS, True, _brightness),
-    "Color": (lambda level: 0.9 * level / LEVELS, True, _colour),
-    "Contrast": (lambda level: 0.9 * level / LEVELS, True, _contrast),
+    "Brightness": (lambda level: 0.9 * level / LEVELS, True, lambda x, strength: brighten(x, 1 + strength)),
+    "Color": (lambda level: 0.9 * level / LEVELS, True, lambda x, strength: saturate(x, 1 + strength)),
+    "Contrast": (lambda level: 0.9 * level / LEVELS, True, lambda x, strength: add_contrast(x, 1 + strength)),
     "Sharpness": (lambda level: 0.9 * level / LEVELS, True, _sharpness),
     "Posterize": (lambda level: 8 - round(level / (LEVELS / 4)), False, _posterize),  # bits that are kept
     "Solarize": (lambda level: 255 * (1 - level / LEVELS), False, _solarize),  # smallest value that is inverted
@@ -134,6 +118,7 @@ def _moved(images: Tensor, number: Tensor, strength: Tensor) -> Tensor:
         torch.stack([amount("ShearY") + angle.sin(), angle.cos(), shift_y], 1),
     ]
     grid = F.affine_grid(torch.stack(rows, 1), list(images.shape), align_corners=False)
-    moved = F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
+    # What comes in from outside is grey, as in the policy's paper.
+    moved = GREY + F.grid_sample(images - GREY, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
     drawn = (number >= 0) & (number <= NAMES.index("Rotate"))
     return torch.where(drawn[:, None, None, None], moved, images)
