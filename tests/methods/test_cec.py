@@ -11,10 +11,10 @@ from tiny_benchmark import CPU, DEPTH, prepared, tiny_benchmark, tiny_network
 
 from fscil.backbones.extract import at_one_length, extract
 from fscil.core.errors import InputError
+from fscil.data.episodes import ClassRows
 from fscil.data.session import Session
 from fscil.methods import make
 from fscil.methods.cec import CEC
-from fscil.methods.episodes import ClassRows
 
 
 def fresh(**options: Any) -> CEC:

@@ -11,8 +11,8 @@ from tiny_benchmark import CPU, DEPTH
 
 from fscil.backbones.extract import at_one_length
 from fscil.core.errors import InputError
+from fscil.data.episodes import ClassRows
 from fscil.methods import make
-from fscil.methods.episodes import ClassRows
 from fscil.methods.limit import LIMIT
 
 

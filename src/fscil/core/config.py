@@ -124,6 +124,7 @@ class TrainConfig(Checked):
 
     prefix: ClassVar[str] = "train."
     epochs: Whole = 40  # 0: the network as it starts, such as a pretrained one
+    epoch_steps: Whole = 0  # updates in an epoch; 0: as many whole batches as the images fill
     batch_size: Annotated[int, Bounds(low=2)] = 128  # over all devices together
     optimizer: Literal["adamw", "sgd"] = "adamw"
     lr: Amount = 2e-3
@@ -141,6 +142,8 @@ class TrainConfig(Checked):
     warmup_epochs: Amount = 3
     clip: Amount = 1.0  # largest gradient norm; 0: off
     label_smoothing: Share = 0.0
+    # the network is trained in evaluation mode: batch-norm keeps the statistics it has, nothing is dropped
+    frozen_statistics: bool = False
     ema: BelowOne = 0.998  # decay of the weight average that is kept; 0: off
     objective: str = "cross_entropy"  # cross_entropy, dot_regression (for the etf head) or a method's own
     objective_options: Mapping[str, Any] = field(default_factory=dict)  # what differs from the objective's defaults

@@ -15,9 +15,9 @@ from torch.optim import SGD, AdamW
 
 from fscil.backbones.extract import at_one_length
 from fscil.core.options import Amount, Count, Whole
+from fscil.data.episodes import ClassRows
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, descend, features, mean_features
-from fscil.methods.episodes import ClassRows
 from fscil.objectives.c_fscil import episode_losses, squashed_cosines
 
 NUDGING, ALIGNING = 100, {2: 10, 3: 50}  # steps; of aligning by mode

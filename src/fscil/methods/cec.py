@@ -14,11 +14,11 @@ from torch import Tensor
 from fscil.backbones.extract import at_one_length, extract
 from fscil.core.errors import InputError
 from fscil.core.options import Count, Whole
+from fscil.data.episodes import ClassRows, some_classes
 from fscil.data.fantasy import transformed
 from fscil.data.session import Session
 from fscil.methods.attended import AttendedPrototypes
 from fscil.methods.base import features
-from fscil.methods.episodes import ClassRows, some_classes
 
 
 @dataclass

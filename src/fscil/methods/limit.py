@@ -13,10 +13,10 @@ from torch import Tensor
 
 from fscil.backbones.extract import at_one_length
 from fscil.core.options import Count
+from fscil.data.episodes import ClassRows, some_classes
 from fscil.data.session import Session, View
 from fscil.methods.attended import AttendedPrototypes
 from fscil.methods.base import features
-from fscil.methods.episodes import ClassRows, some_classes
 
 
 @dataclass

@@ -16,9 +16,9 @@ from torch import Tensor
 from fscil.backbones.extract import at_one_length
 from fscil.core.errors import InputError
 from fscil.core.options import Amount, Bounds, Count, Positive
+from fscil.data.episodes import ClassRows, some_classes
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, descend, features, mean_features, seeded
-from fscil.methods.episodes import ClassRows, some_classes
 from fscil.objectives.sppr import Refinement, pretend
 from fscil.training.checkpoint import under
 

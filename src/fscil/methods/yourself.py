@@ -16,9 +16,9 @@ from torch import Tensor
 
 from fscil.core.errors import InputError
 from fscil.core.options import Amount, BelowOne, Count, Positive, Share, Whole
+from fscil.data.episodes import ClassRows, some_classes
 from fscil.data.session import Session, View
 from fscil.methods.base import FirstStep, Method, class_means, dampened_sgd, features
-from fscil.methods.episodes import ClassRows, some_classes
 from fscil.methods.gaussians import ClassGaussians
 from fscil.methods.rectifier import Rectifier
 from fscil.methods.relations import (

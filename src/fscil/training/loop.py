@@ -19,7 +19,7 @@ from fscil.core.config import Config, build, to_dict
 from fscil.core.errors import InputError
 from fscil.core.hardware import make_fabric, peak_memory_mb, settle
 from fscil.core.progress import Update
-from fscil.data.augment import Augment, as_they_are
+from fscil.data.augment import Augment, Mixed, as_they_are
 from fscil.data.batches import Batches
 from fscil.data.session import Session
 from fscil.objectives import Setting, build_objective
@@ -33,6 +33,7 @@ from fscil.training.checkpoint import (
     under,
 )
 from fscil.training.ema import WeightAverage
+from fscil.training.episodes import Episodes
 from fscil.training.graphed import GraphedUpdate
 from fscil.training.loss import TrainingLoss
 from fscil.training.optimizer import learning_rate, make_optimizer
@@ -88,6 +89,9 @@ class Trainer:
         self.classes = len(self.session.classes)
         self.outputs = self.classes * (4 if train.augment.turn else 1)
         model = Classifier(self.config.backbone, train, self.outputs)
+        # How images are looked at outside training has no say in it, whatever mode the network is trained in.
+        model.backbone.test_zoom, model.backbone.test_mirror = 1.0, False
+        model.train(not train.frozen_statistics)
         assert self.session.images is not None
         if not self.config.backbone.pretrained:
             model.backbone.measure_pixels(self.session.images)
@@ -106,12 +110,14 @@ class Trainer:
         self.augment = Augment(
             train.augment, self.batches.batch_size, device, rank, world, classes=self.classes, compiled=compiled
         )
+        self.episodes = self._make_episodes(compiled)
         self.average = WeightAverage(self.plain, train.ema) if train.ema else None
         paths = [path.strip() for path in train.teacher.split(",") if path.strip()]
         self.teachers = [self._load_teacher(path, compiled) for path in paths]
-        self.total = train.epochs * self.batches.steps_per_epoch
-        self.warmup = round(train.warmup_epochs * self.batches.steps_per_epoch)
-        self.drops = [round(epoch * self.batches.steps_per_epoch) for epoch in train.milestones]
+        self.epoch_steps = train.epoch_steps or self.batches.steps_per_epoch
+        self.total = train.epochs * self.epoch_steps
+        self.warmup = round(train.warmup_epochs * self.epoch_steps)
+        self.drops = [round(epoch * self.epoch_steps) for epoch in train.milestones]
         self.losses = torch.zeros(self.total, device=device)
         self.done, self.seconds = 0, 0.0
         self.progress = torch.zeros((), device=device)
@@ -142,8 +148,12 @@ class Trainer:
         seed = (self.config.seed * 1_000_003 + step) * 8 + 1
         torch.manual_seed(seed + self.fabric.global_rank + 1)  # drop path
         self.augment.generator.manual_seed(seed)
+        if step % self.epoch_steps == 0:
+            self._start_epoch()
         rows = self.batches.rows(step)
         self.rows = self.rows.copy_(rows) if self.graphed else rows
+        if self.episodes:
+            self.episodes.draw(step)
         loss = (self.graphed or self._update)()
         if self.fabric.world_size > 1:
             torch.distributed.all_reduce(loss, torch.distributed.ReduceOp.SUM)  # each process has seen a part
@@ -164,10 +174,7 @@ class Trainer:
             self.average_weight = held.fill_(weight) if isinstance(held, Tensor) else weight
 
     def _update(self) -> Tensor:
-        images, labels = self.batches.images[self.rows], self.batches.labels[self.rows]
-        views = [self.augment(images, labels) for _ in range(self.plain.objective.views)]
-        if self.plain.objective.plain:
-            views.append(as_they_are(images, labels))
+        views = self._views()
         with torch.no_grad(), self.fabric.autocast():
             targets = [teacher(views[0].images).float() for teacher in self.teachers]
         self.optimizer.zero_grad(set_to_none=True)
@@ -183,6 +190,29 @@ class Trainer:
         if self.average:
             self.average.update(self.average_weight)
         return loss.detach()
+
+    def _views(self) -> list[Mixed]:
+        """What the objective sees in this step: views of the batch, then the episode."""
+        views = []
+        if not (self.episodes and self.episodes.wanted.alone):
+            images, labels = self.batches.images[self.rows], self.batches.labels[self.rows]
+            views = [self.augment(images, labels) for _ in range(self.plain.objective.views)]
+            if self.plain.objective.plain:
+                views.append(as_they_are(images, labels))
+        return [*views, self.episodes.view()] if self.episodes else views
+
+    def _make_episodes(self, compiled: bool) -> Episodes | None:
+        wanted = self.plain.objective.episode()
+        if wanted is None:
+            return None
+        return Episodes(wanted, self.batches, self.classes, self.augment, compiled=compiled)
+
+    def _start_epoch(self) -> None:
+        objective, classifier = self.plain.objective, self.plain.classifier
+        classifier.eval()
+        with torch.no_grad(), self.fabric.autocast():
+            objective.every_epoch(classifier, self.batches.images, self.batches.labels)
+        classifier.train(not self.config.train.frozen_statistics)
 
     def _load_teacher(self, path: str, compiled: bool) -> nn.Module:
         device = self.fabric.device

@@ -197,8 +197,17 @@ def _key(config: Config) -> str:
 # their names.
 _LATER = {
     "": ("deterministic",),
-    "train": ("milestones", "gamma", "objective_rate", "decay", "nesterov"),
-    "train.augment": ("border",),
+    "backbone": ("start",),
+    "train": (
+        "milestones",
+        "gamma",
+        "objective_rate",
+        "decay",
+        "nesterov",
+        "epoch_steps",
+        "frozen_statistics",
+    ),
+    "train.augment": ("border", "hue", "jitter", "grey", "blank"),
 }
 
 

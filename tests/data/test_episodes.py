@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from fscil.core.errors import InputError
-from fscil.methods.episodes import ClassRows, some_classes
+from fscil.data.episodes import ClassRows, some_classes
 
 
 def test_rows_belong_to_their_class_and_come_once() -> None:

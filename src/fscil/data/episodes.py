@@ -1,4 +1,4 @@
-"""Episodes for meta-training on cached features: some base classes and some of their rows, drawn without a loop."""
+"""Episodes for meta-training, on images or on cached features: some base classes and some of their rows."""
 
 import torch
 from torch import Tensor
