@@ -19,7 +19,7 @@ from fscil.core.options import Amount, Bounds, Count, Positive
 from fscil.data.episodes import ClassRows, some_classes
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, descend, features, mean_features, seeded
-from fscil.objectives.sppr import Refinement, pretend
+from fscil.objectives.sppr import SPARE, Refinement, pretend
 from fscil.training.checkpoint import under
 
 
@@ -29,7 +29,8 @@ class SPPR(Method):
     title = "SPPR"
     paper = "Zhu et al., CVPR 2021"
     differences = (
-        "a new class keeps the mean of its first shots; the authors draw other images of it in every later session"
+        "a new class keeps the mean of its first shots, not augmented; the authors draw other images of it in every later "
+        "session, with random crops; images are not enlarged to 224 pixels"
     )
 
     refine_base: bool = True  # base rows are refined too (False: only new ones, as the authors' code for CUB-200)
@@ -100,15 +101,15 @@ class SPPR(Method):
             schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, self.steps)
 
             def loss() -> Tensor:
-                support = some_classes(count, way + 3, generator)
+                support = some_classes(count, way + SPARE, generator)
                 means = x.new_zeros(count, x.shape[1])
                 means[support] = x[rows.draw(support, self.shot, generator)].mean(1)
                 new = torch.zeros(self.tasks, count, dtype=torch.bool, device=x.device)
                 for task in range(self.tasks):
                     new[task, support[some_classes(len(support), way, generator)]] = True
                 chosen = torch.randint(len(x), (self.batch,), generator=generator, device=x.device)
-                logits = part.relate(x[chosen], part.refine(*pretend(part.table, means, new)))
-                return F.cross_entropy(logits.flatten(0, 1), labels[chosen].repeat(self.tasks))
+                tables = part.refine(*pretend(part.table, means, new))
+                return sum(F.cross_entropy(part.relate(x[chosen], rows), labels[chosen]) for rows in tables) / self.tasks
 
             descend(loss, optimizer, self.steps, schedule)
         return {name: value.detach() for name, value in part.state_dict().items()}

@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from fscil.core.errors import InputError
 from fscil.core.options import Amount, Count
 from fscil.data.augment import Mixed
-from fscil.objectives.base import Objective, ObjectiveOptions, Setting, restored
-from fscil.objectives.cross_entropy import by_share, mixed_cross_entropy
+from fscil.objectives.base import Episode, Objective, ObjectiveOptions, Setting, restored
+from fscil.objectives.cross_entropy import mixed_cross_entropy
 
 HIDDEN = 64  # of the network that compares
-FLOOR = 1e-4  # of a prototype's length: they start at zero, where a smaller floor would blow gradients up
+SPARE = 3  # classes that come with a step's shots and, in one task or another, do not pretend
 
 
 class HalfDropout(nn.Module):
@@ -42,12 +42,18 @@ class Refinement(nn.Module):
         self.table = nn.Parameter(torch.zeros(classes, dim))
 
         def matrix() -> nn.Linear:
-            return nn.Linear(dim, dim, bias=False)
+            made = nn.Linear(dim, dim, bias=False)
+            nn.init.xavier_normal_(made.weight)  # as released: 1 / sqrt(dim), 0.044 for 512
+            return made
 
         self.query, self.key, self.value, self.output = matrix(), matrix(), matrix(), matrix()
         self.drop = nn.Dropout(0.1)
-        # The first layer of the pair (image, prototype) is the sum of two halves, computed once for each.
+        # The first layer of the pair (image, prototype) is the sum of two halves, computed once for each. They start
+        # as the one layer of twice the inputs that they are.
         self.of_image, self.of_prototype = nn.Linear(dim, HIDDEN), nn.Linear(dim, HIDDEN, bias=False)
+        bound = 1 / math.sqrt(2 * dim)
+        for half in (self.of_image.weight, self.of_image.bias, self.of_prototype.weight):
+            nn.init.uniform_(half, -bound, bound)
         self.compare = nn.Sequential(
             nn.BatchNorm1d(HIDDEN), nn.ReLU(), HalfDropout(),
             nn.Linear(HIDDEN, HIDDEN), nn.BatchNorm1d(HIDDEN), nn.ReLU(), HalfDropout(),
@@ -61,10 +67,10 @@ class Refinement(nn.Module):
         return prototypes + self.drop(self.output(self.drop(similar.softmax(-1)) @ self.value(pool)))
 
     def relate(self, features: Tensor, prototypes: Tensor) -> Tensor:
-        """Logits (..., n, c) of features (n, d) and prototypes (..., c, d)."""
-        of_prototypes = self.of_prototype(F.normalize(prototypes, dim=-1, eps=FLOOR))
-        pairs = self.of_image(F.normalize(features, dim=-1))[:, None] + of_prototypes[..., None, :, :]
-        return self.compare(pairs.reshape(-1, HIDDEN)).view(pairs.shape[:-1])
+        """Logits (n, c) of features (n, d) and prototypes (c, d)."""
+        of_prototypes = self.of_prototype(F.normalize(prototypes, dim=-1))
+        pairs = self.of_image(F.normalize(features, dim=-1))[:, None] + of_prototypes
+        return self.compare(pairs.flatten(0, 1)).view(pairs.shape[:-1])
 
     @classmethod
     def of(cls, state: Mapping[str, Tensor]) -> Self:
@@ -81,61 +87,41 @@ class SPPRObjective(Objective):
     @dataclass(frozen=True)
     class Options(ObjectiveOptions):
         way: Count = 5  # classes that pretend to be new
-        shot: Count = 5  # images of each that make its prototype; at most half of what the batch has of the class
-        tasks: Count = 3  # such choices in a step
+        shot: Count = 5  # images of each that make its prototype
+        tasks: Count = 3  # choices of them in a step, of three classes more than that
         weight_head: Amount = 0.0  # of a plain classifier's loss; 0, as published: it learns, the features do not
 
     def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__(options, setting)
-        if options.way >= setting.outputs:
+        if setting.outputs != setting.classes:
+            raise InputError("train.objective=sppr has one prototype for a class; set train.augment.turn to 0.")
+        if options.way >= setting.classes:
             raise InputError(
-                f"train.objective_options.way must be from 1 to {setting.outputs - 1}, as some base classes stay old; "
+                f"train.objective_options.way must be from 1 to {setting.classes - 1}, as some base classes stay old; "
                 f"got {options.way}."
             )
-        self.refinement = Refinement(setting.outputs, setting.dim)
+        self.refinement = Refinement(setting.classes, setting.dim)
+
+    def episode(self) -> Episode:
+        return Episode(min(self.options.way + SPARE, self.setting.classes), self.options.shot)
 
     def forward(self, classifier: Any, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
-        batch, part, smoothing = views[0], self.refinement, self.setting.label_smoothing
+        (batch, shots), o, part = views, self.options, self.refinement
+        smoothing = self.setting.label_smoothing
+        names = shots.labels.view(-1, o.shot)[:, 0]
+        of_names = classifier.backbone(shots.images).float().unflatten(0, (-1, o.shot)).mean(1)
+        means = part.table.new_zeros(part.table.shape).index_copy(0, names, of_names)
+        prototypes, without = pretend(part.table, means, some_of(names, o.way, o.tasks, self.setting.classes))
         features = classifier.backbone(batch.images)
-        support = support_rows(batch.labels, self.options.shot)
-        means, fit = support_means(features.float(), batch.labels, support, self.setting.outputs)
-        new = choose(fit, self.options.way, self.options.tasks)
-        prototypes, without = pretend(part.table, means, new)
-        logits = part.relate(features, part.refine(prototypes, without)).float()  # (tasks, n, classes)
-        losses = task_losses(logits, batch, smoothing)
-        counted = 1 - (new[:, batch.labels] & support).float()  # an image that made a prototype cannot test it
-        plain = classifier.head(features if self.options.weight_head else features.detach())
-        loss = (losses * counted).sum() / counted.sum().clamp(min=1)
-        return loss + (self.options.weight_head or 1.0) * mixed_cross_entropy(plain, batch, smoothing), plain
+        # One task after the other, as its batch statistics are its own.
+        tasks = [part.relate(features, rows) for rows in part.refine(prototypes, without)]
+        loss = torch.stack([mixed_cross_entropy(logits.float(), batch, smoothing) for logits in tasks]).mean()
+        plain = classifier.head(features if o.weight_head else features.detach())
+        return loss + (o.weight_head or 1.0) * mixed_cross_entropy(plain, batch, smoothing), plain
 
 
-def support_rows(labels: Tensor, shot: int) -> Tensor:
-    """Which rows of a batch (n,) make prototypes: up to `shot` of a class at random, and never more than half of it."""
-    same = labels[:, None] == labels[None]
-    order = torch.rand(len(labels), device=labels.device)
-    before = (same & (order[None] < order[:, None])).sum(1)
-    return before < (same.sum(1) // 2).clamp(max=shot)
-
-
-def support_means(features: Tensor, labels: Tensor, support: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """Mean of each class's support (classes, d), and which classes have any (classes,)."""
-    member = F.one_hot(labels, classes).to(features.dtype) * support[:, None]
-    counts = member.sum(0)
-    return member.T @ features / counts.clamp(min=1)[:, None], counts > 0
-
-
-def choose(fit: Tensor, way: int, tasks: int) -> Tensor:
-    """(tasks, classes): `way` different classes of each task at random, of those that are fit for it."""
-    order = torch.rand(tasks, len(fit), device=fit.device).masked_fill(~fit, -1.0)
-    chosen = torch.zeros_like(order, dtype=torch.bool).scatter(1, order.topk(way).indices, True)
-    return chosen & fit
-
-
-def task_losses(logits: Tensor, batch: Mixed, smoothing: float = 0.0) -> Tensor:
-    """Cross-entropy (tasks, n) of logits (tasks, n, classes): all tasks have the same images."""
-    flat, tasks = logits.flatten(0, 1), len(logits)
-
-    def losses(labels: Tensor) -> Tensor:
-        return F.cross_entropy(flat, labels.repeat(tasks), label_smoothing=smoothing, reduction="none").view(tasks, -1)
-
-    return by_share(batch, losses)
+def some_of(names: Tensor, way: int, tasks: int, classes: int) -> Tensor:
+    """(tasks, classes): in every task another `way` of the classes in `names`, at random."""
+    chosen = torch.rand(tasks, len(names), device=names.device).argsort(1)[:, :way]
+    new = torch.zeros(tasks, classes, dtype=torch.bool, device=names.device)
+    return new.scatter(1, names[chosen], True)
