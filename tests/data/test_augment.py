@@ -325,3 +325,23 @@ def test_cutout_blanks_a_square_of_every_image() -> None:
         assert torch.equal(mask, rows[:, None] & columns[None, :])
         assert 4 <= rows.sum() <= 9  # half of 16, cut off by the border where it hangs over
         assert 4 <= columns.sum() <= 9
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_after_its_epochs_images_labels_and_shares_stay_as_they_are(compiled: bool) -> None:
+    images, labels = noise(), torch.arange(16)
+    config = dataclasses.replace(ALL, epochs=1, turn=0.5)
+    augment = Augment(config, len(images), CPU, classes=16, compiled=False)
+    if compiled:  # by a backend that needs no C compiler
+        augment._compiled = torch.compile(augment._replay, backend="aot_eager", fullgraph=True)
+    before = [augment(images, labels, seed) for seed in (1, 2)]
+    assert not torch.equal(before[1].images, images.permute(0, 3, 1, 2) / 255)
+    augment.active.fill_(False)
+    for seed in (3, 4):
+        plain = augment(images, labels, seed)
+        assert torch.equal(plain.images, images.permute(0, 3, 1, 2) / 255)
+        assert torch.equal(plain.labels, labels)
+        assert torch.equal(plain.others, labels)
+        assert (plain.share == 1).all()
+    augment.active.fill_(True)
+    assert torch.equal(augment(images, labels, 2).images, before[1].images)

@@ -20,7 +20,8 @@ from fscil.objectives import OBJECTIVES, Episode, Objective, ObjectiveOptions, S
 from fscil.objectives.base import batched_features
 from fscil.objectives.cross_entropy import mixed_cross_entropy
 from fscil.training.checkpoint import read_tensors
-from fscil.training.loop import Trainer, train_base
+from fscil.training.loop import train_base
+from fscil.training.trainer import Trainer
 
 
 class Probe(Objective):
@@ -199,3 +200,15 @@ def test_a_training_with_episodes_continues_to_the_same_weights(tmp_path: Path) 
         train_base(session, training.config, folder, resume=True)
         again = read_tensors(folder / "backbone.safetensors")[0]
         assert all(torch.equal(whole[key], again[key]) for key in whole)
+
+
+def test_images_are_augmented_in_the_first_epochs_alone() -> None:
+    training, probe = probed("train.augment.flip=1", "train.augment.epochs=1", "train.epoch_steps=2")
+    images = training.session.images
+    assert images is not None
+    as_they_are = {image.numpy().tobytes() for image in images.permute(0, 3, 1, 2) / 255}
+    for step in range(4):
+        training.step(step)
+        for view in probe.seen[step]:
+            same = [image.contiguous().numpy().tobytes() in as_they_are for image in view.images]
+            assert all(same) if step >= 2 else not any(same)

@@ -116,6 +116,7 @@ class AugmentConfig(Checked):
     mixup: Amount = 0.0  # Beta parameter; 0: off
     cutmix: Amount = 0.0  # Beta parameter; 0: off
     mix_prob: Share = 1.0  # probability that an image is mixed
+    epochs: Whole = 0  # at the start, in which images are augmented at all; 0: in every epoch
 
 
 @dataclass(frozen=True)
@@ -180,7 +181,15 @@ class Config(Checked):
     data: DataConfig = field(default_factory=DataConfig)
     backbone: BackboneConfig = field(default_factory=BackboneConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+    # A second stage of base training, with settings of its own: it goes on from the network of the first (and its head,
+    # where the two have the same shape) with a new objective.
+    second: TrainConfig | None = None
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # per method: what differs from its defaults
+
+    @property
+    def last(self) -> TrainConfig:
+        """The stage of base training that leaves the network."""
+        return self.second or self.train
 
 
 def recipe_folder() -> Path:

@@ -73,6 +73,7 @@ class Augment:
         per = batch // world
         self.slice = slice(rank * per, (rank + 1) * per)
         self.generator = torch.Generator(device=device)
+        self.active = torch.ones((), dtype=torch.bool, device=device)  # in place: a recorded step reads it
         self.policy = Policy(device) if config.autoaugment else None
         self._plan: list[tuple[Sampler, tuple[int, ...]]] = []  # numbers the arithmetic needs, noted in its first run
         self._ahead: list[Tensor] | None = None  # numbers drawn ahead for a compiled run
@@ -88,11 +89,15 @@ class Augment:
         return Mixed(*self._compiled(images, labels, [self._draw(*planned) for planned in self._plan]))
 
     def _apply(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        x = images.permute(0, 3, 1, 2).float() / 255
-        x, labels = self._warp(x, labels)
+        plain = images.permute(0, 3, 1, 2).float() / 255
+        x, turned = self._warp(plain, labels)
         if self.policy:
             x = self.policy(x, self._uniform(0, 1), self._uniform(0, 1, 2), self._uniform(0, 1, 2))
-        return self._mix(self._erase(self._colour(x)), labels)
+        x, first, others, share = self._mix(self._erase(self._colour(x)), turned)
+        if self.config.epochs:
+            x, share = torch.where(self.active, x, plain), torch.where(self.active, share, 1.0)
+            first, others = (torch.where(self.active, each, labels) for each in (first, others))
+        return x, first, others, share
 
     def _replay(self, images: Tensor, labels: Tensor, numbers: list[Tensor]) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         self._ahead = list(numbers)

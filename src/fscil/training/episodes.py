@@ -28,6 +28,7 @@ class Episodes:
         count = wanted.classes * wanted.images
         self.augment = Augment(plain, count, batches.device, classes=classes, compiled=compiled)
         self.augment.generator = augment.generator  # goes on where the batch's numbers end
+        self.augment.active = augment.active
         self.rows = torch.zeros(count, dtype=torch.long, device=batches.device)  # in place: a recorded step reads it
 
     def draw(self, step: int) -> Tensor:

@@ -1,42 +1,21 @@
-"""Base training on the base session, with everything that a step needs derived from (seed, step).
+"""Base training on the base session, in one stage or two.
 
-Because batch, augmentation and drop-path randomness are functions of the step, a run that is killed at any
-moment continues from its last state to the same weights as one that never stopped.
+The first of two leaves `first.safetensors`, which the second starts from and which is a checkpoint like any other.
 """
 
-import dataclasses
-import time
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
 
 import torch
 from lightning.fabric import Fabric
-from torch import Tensor, nn
 
-from fscil.core.config import Config, build, to_dict
-from fscil.core.errors import InputError
-from fscil.core.hardware import make_fabric, peak_memory_mb, settle
+from fscil.core.config import Config, to_dict
+from fscil.core.hardware import make_fabric, settle
 from fscil.core.progress import Update
-from fscil.data.augment import Augment, Mixed, as_they_are
-from fscil.data.batches import Batches
 from fscil.data.session import Session
-from fscil.objectives import Setting, build_objective
-from fscil.training.checkpoint import (
-    Checkpoint,
-    Classifier,
-    load_classifier,
-    read_tensors,
-    save_classifier,
-    save_tensors,
-    under,
-)
-from fscil.training.ema import WeightAverage
-from fscil.training.episodes import Episodes
-from fscil.training.graphed import GraphedUpdate
-from fscil.training.loss import TrainingLoss
-from fscil.training.optimizer import learning_rate, make_optimizer
+from fscil.training.checkpoint import FIRST, LAST, Checkpoint, load_classifier, same_training
+from fscil.training.trainer import Trainer, count_steps
 
 
 def train_base(
@@ -64,233 +43,38 @@ def _train(
     if fabric.device.type == "cuda":
         torch.set_float32_matmul_precision("high")
     try:
-        trainer = Trainer(fabric, session, config, folder, fingerprint)
-        if resume:
-            trainer.restore()
-        trainer.run(bar)
+        stage = partial(_stage, fabric, session, folder=folder, fingerprint=fingerprint, resume=resume)
+        if config.second is None:
+            stage(config, bar=bar)
+            return
+        first, path = replace(config, second=None), folder / FIRST
+        steps = [count_steps(train, session, fabric.world_size) for train in (config.train, config.second)]
+        if not (resume and path.exists() and _is_of(load_classifier(path), first, fingerprint)):
+            stage(first, leaves=FIRST, bar=bar and (lambda done, total: bar(done, sum(steps))))
+        fabric.barrier()  # one process writes it, all read it
+        start = load_classifier(path)
+        stage(config, start=start, bar=bar and (lambda done, total: bar(steps[0] + done, sum(steps))))
     finally:
         torch.set_float32_matmul_precision(precision)
 
 
-@dataclass
-class Trainer:
-    """One training on one process: model, optimizer, batches and progress."""
-
-    fabric: Fabric
-    session: Session
-    config: Config
-    folder: Path = Path()
-    fingerprint: str = ""
-
-    def __post_init__(self) -> None:
-        fabric, train, seed = self.fabric, self.config.train, self.config.seed
-        device, on_gpu = fabric.device, fabric.device.type == "cuda"
-        torch.manual_seed(seed)
-        self.classes = len(self.session.classes)
-        self.outputs = self.classes * (4 if train.augment.turn else 1)
-        model = Classifier(self.config.backbone, train, self.outputs)
-        # How images are looked at outside training has no say in it, whatever mode the network is trained in.
-        model.backbone.test_zoom, model.backbone.test_mirror = 1.0, False
-        model.train(not train.frozen_statistics)
-        assert self.session.images is not None
-        if not self.config.backbone.pretrained:
-            model.backbone.measure_pixels(self.session.images)
-        if on_gpu:
-            model = model.to(memory_format=torch.channels_last)  # what convolutions want on matrix units
-        setting = Setting(model.backbone.dim, self.classes, self.outputs, train.logit_scale, train.label_smoothing)
-        self.plain = TrainingLoss(model, build_objective(train, setting), train)
-        with torch.no_grad():
-            self.plain.objective.start(model)
-        optimizer = make_optimizer(self.plain, train, fused=on_gpu)
-        compiled = train.compile == "on" or (train.compile == "auto" and on_gpu)
-        ready = cast(nn.Module, torch.compile(self.plain)) if compiled else self.plain
-        self.model, self.optimizer = fabric.setup(ready, optimizer)
-        rank, world = fabric.global_rank, fabric.world_size
-        self.batches = Batches(self.session, train.batch_size, seed, device, rank, world)
-        self.augment = Augment(
-            train.augment, self.batches.batch_size, device, rank, world, classes=self.classes, compiled=compiled
-        )
-        self.episodes = self._make_episodes(compiled)
-        self.average = WeightAverage(self.plain, train.ema) if train.ema else None
-        paths = [path.strip() for path in train.teacher.split(",") if path.strip()]
-        self.teachers = [self._load_teacher(path, compiled) for path in paths]
-        self.epoch_steps = train.epoch_steps or self.batches.steps_per_epoch
-        self.total = train.epochs * self.epoch_steps
-        self.warmup = round(train.warmup_epochs * self.epoch_steps)
-        self.drops = [round(epoch * self.epoch_steps) for epoch in train.milestones]
-        self.losses = torch.zeros(self.total, device=device)
-        self.done, self.seconds = 0, 0.0
-        self.progress = torch.zeros((), device=device)
-        self.rates = [torch.zeros((), device=device) for _ in self.optimizer.param_groups]
-        self.average_weight: float | Tensor = torch.zeros((), device=device) if on_gpu else 0.0
-        self.rows = self.batches.rows(0).clone()
-        graphs = train.graph == "on" or (train.graph == "auto" and compiled and world == 1)
-        self.graphed = GraphedUpdate(self._update, self.augment.generator) if on_gpu and graphs else None
-
-    def run(self, progress: Update | None) -> None:
-        started = saved = time.monotonic()
-        before = self.seconds
-        for step in range(self.done, self.total):
-            self.losses[step] = self.step(step)
-            self.done = step + 1
-            now = time.monotonic()
-            self.seconds = before + now - started
-            if now - saved > self.config.train.checkpoint_seconds and self.done < self.total:
-                self.save_state()
-                saved = time.monotonic()
-            if progress:
-                progress(self.done, self.total)
-        self._finish()
-
-    def step(self, step: int) -> Tensor:
-        """One update; returns the loss over the whole batch."""
-        self._set_pace(step)
-        seed = (self.config.seed * 1_000_003 + step) * 8 + 1
-        torch.manual_seed(seed + self.fabric.global_rank + 1)  # drop path
-        self.augment.generator.manual_seed(seed)
-        if step % self.epoch_steps == 0:
-            self._start_epoch()
-        rows = self.batches.rows(step)
-        self.rows = self.rows.copy_(rows) if self.graphed else rows
-        if self.episodes:
-            self.episodes.draw(step)
-        loss = (self.graphed or self._update)()
-        if self.fabric.world_size > 1:
-            torch.distributed.all_reduce(loss, torch.distributed.ReduceOp.SUM)  # each process has seen a part
-            loss = loss / self.fabric.world_size
-        return loss
-
-    def _set_pace(self, step: int) -> None:
-        """Learning rate and averaging weight of a step; on a GPU in tensors, which a recorded step can read."""
-        train = self.config.train
-        self.progress.fill_(step / self.total)
-        rate = learning_rate(step, self.total, self.warmup, train.lr, train.min_lr, self.drops, train.gamma)
-        on_gpu = self.fabric.device.type == "cuda"
-        for group, tensor in zip(self.optimizer.param_groups, self.rates, strict=True):
-            own = rate * group["factor"]
-            group["lr"] = tensor.fill_(own) if on_gpu else own
-        if self.average:
-            weight, held = self.average.weight(step), self.average_weight
-            self.average_weight = held.fill_(weight) if isinstance(held, Tensor) else weight
-
-    def _update(self) -> Tensor:
-        views = self._views()
-        with torch.no_grad(), self.fabric.autocast():
-            targets = [teacher(views[0].images).float() for teacher in self.teachers]
-        self.optimizer.zero_grad(set_to_none=True)
-        parts = [(view.images, view.labels, view.others, view.share) for view in views]
-        loss = self.model(parts, self.progress, targets)
-        self.fabric.backward(loss)
-        if self.config.train.clip:
-            largest = self.config.train.clip
-            self.fabric.clip_gradients(self.model, self.optimizer, max_norm=largest, error_if_nonfinite=False)
-        self.optimizer.step()
-        with torch.no_grad():
-            self.plain.objective.after_step(self.plain.classifier)
-        if self.average:
-            self.average.update(self.average_weight)
-        return loss.detach()
-
-    def _views(self) -> list[Mixed]:
-        """What the objective sees in this step: views of the batch, then the episode."""
-        views = []
-        if not (self.episodes and self.episodes.wanted.alone):
-            images, labels = self.batches.images[self.rows], self.batches.labels[self.rows]
-            views = [self.augment(images, labels) for _ in range(self.plain.objective.views)]
-            if self.plain.objective.plain:
-                views.append(as_they_are(images, labels))
-        return [*views, self.episodes.view()] if self.episodes else views
-
-    def _make_episodes(self, compiled: bool) -> Episodes | None:
-        wanted = self.plain.objective.episode()
-        if wanted is None:
-            return None
-        return Episodes(wanted, self.batches, self.classes, self.augment, compiled=compiled)
-
-    def _start_epoch(self) -> None:
-        objective, classifier = self.plain.objective, self.plain.classifier
-        classifier.eval()
-        with torch.no_grad(), self.fabric.autocast():
-            objective.every_epoch(classifier, self.batches.images, self.batches.labels)
-        classifier.train(not self.config.train.frozen_statistics)
-
-    def _load_teacher(self, path: str, compiled: bool) -> nn.Module:
-        device = self.fabric.device
-        checkpoint = load_classifier(path, device)
-        if checkpoint.info["outputs"] != self.outputs:
-            raise InputError(
-                f"The teacher {path} was trained on {checkpoint.info['outputs']} classes and the student has "
-                f"{self.outputs}; train both on the same classes, with train.augment.turn on or off in both."
-            )
-        teacher: nn.Module = checkpoint.classifier
-        if device.type == "cuda":
-            teacher = teacher.to(memory_format=torch.channels_last)
-        return cast(nn.Module, torch.compile(teacher)) if compiled else teacher
-
-    def save_state(self) -> None:
-        if not self.fabric.is_global_zero:
-            return
-        tensors = {f"model.{name}": value for name, value in self.plain.state_dict().items()}
-        for number, state in self.optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{number}.{name}": torch.as_tensor(value) for name, value in state.items()}
-        if self.average:
-            tensors |= {f"average.{name}": value for name, value in self.average.averages.items()}
-        tensors["losses"] = self.losses
-        save_tensors(self.folder / "state.safetensors", tensors, self._info())
-
-    def restore(self) -> None:
-        """Continue from the last state, if there is one of the same training."""
-        path = self.folder / "state.safetensors"
-        if not path.exists():
-            return
-        tensors, info = read_tensors(path)
-        try:
-            if not same_training(info, self._info()):
-                return  # another training's leftovers: start afresh and overwrite them
-            self.plain.load_state_dict(under("model.", tensors))
-            state = self.optimizer.state_dict()
-            for name, value in under("optimizer.", tensors).items():
-                number, key = name.split(".", 1)
-                state["state"].setdefault(int(number), {})[key] = value
-            self.optimizer.load_state_dict(state)
-            if self.average:
-                self.average.load(under("average.", tensors))
-            self.losses.copy_(tensors["losses"])
-            self.done, self.seconds = info["step"], info["seconds"]
-        except (KeyError, RuntimeError, TypeError, ValueError) as error:
-            raise InputError(f"{path} is not the state of a training ({error}); delete it and train again.") from None
-
-    def _finish(self) -> None:
-        if not self.fabric.is_global_zero:
-            return
-        if self.average:
-            self.average.copy_to_model()
-        info = {**self._info(), "losses": [round(v, 6) for v in self.losses.tolist()]}
-        path, extras = self.folder / "backbone.safetensors", self.plain.objective.state_dict()
-        save_classifier(path, self.plain.classifier, info, extras)
-        (self.folder / "state.safetensors").unlink(missing_ok=True)
-
-    def _info(self) -> dict[str, Any]:
-        return {
-            "config": to_dict(self.config),
-            "data": self.fingerprint,
-            "classes": self.classes,
-            "outputs": self.outputs,
-            "step": self.done,
-            "steps": self.total,
-            "seconds": round(self.seconds, 3),
-            "peak_memory_mb": peak_memory_mb(self.fabric.device),
-        }
+def _stage(
+    fabric: Fabric,
+    session: Session,
+    config: Config,
+    *,
+    folder: Path,
+    fingerprint: str,
+    resume: bool,
+    bar: Update | None,
+    start: Checkpoint | None = None,
+    leaves: str = LAST,
+) -> None:
+    trainer = Trainer(fabric, session, config, folder, fingerprint, start, leaves)
+    if resume:
+        trainer.restore()
+    trainer.run(bar)
 
 
-def same_training(info: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Whether two checkpoints come from one training: same data, seed, network and training settings."""
-
-    def identity(document: dict[str, Any]) -> Any:
-        # Built anew, so that a key that came later and has its default does not make an older file another training.
-        config = build(Config, document["config"])
-        train = dataclasses.replace(config.train, checkpoint_seconds=0, compile="auto", graph="auto")
-        backbone = dataclasses.replace(config.backbone, test_zoom=1.0, test_mirror=False)  # LOOKS
-        return document["data"], config.seed, backbone, train, config.precision, config.deterministic
-
-    return identity(info) == identity(other)
+def _is_of(network: Checkpoint, config: Config, fingerprint: str) -> bool:
+    return same_training(network.info, {"config": to_dict(config), "data": fingerprint})
