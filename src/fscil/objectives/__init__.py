@@ -5,22 +5,26 @@ from fscil.core.errors import InputError, nearest
 from fscil.objectives.alice import ALICEObjective
 from fscil.objectives.base import Episode, Objective, ObjectiveOptions, Setting
 from fscil.objectives.c_fscil import CFSCILObjective
+from fscil.objectives.cec import CECObjective
 from fscil.objectives.clom import CLOMObjective
 from fscil.objectives.cross_entropy import CrossEntropy
 from fscil.objectives.distill import distillation
 from fscil.objectives.dot_regression import DotRegression, dot_regression
 from fscil.objectives.fact import FACTObjective
+from fscil.objectives.limit import LIMITObjective
 from fscil.objectives.s3c import S3CObjective
 from fscil.objectives.savc import SAVCObjective
 from fscil.objectives.sppr import SPPRObjective
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "alice": ALICEObjective,
+    "cec": CECObjective,
     "cross_entropy": CrossEntropy,
     "c-fscil": CFSCILObjective,
     "fact": FACTObjective,
     "dot_regression": DotRegression,
     "clom": CLOMObjective,
+    "limit": LIMITObjective,
     "s3c": S3CObjective,
     "savc": SAVCObjective,
     "sppr": SPPRObjective,
