@@ -11,7 +11,7 @@ from fscil.data import Session
 from fscil.data.augment import Mixed
 from fscil.objectives import Objective, Setting, build_objective
 from fscil.training.checkpoint import Classifier
-from fscil.training.loop import Trainer
+from fscil.training.trainer import Trainer
 
 DIM, CLASSES, SIZE = 16, 4, 8
 
@@ -32,6 +32,17 @@ def batch(count: int = 12, seed: int = 0) -> Mixed:
     generator = torch.Generator().manual_seed(seed)
     labels = torch.arange(count) % CLASSES
     return Mixed(torch.rand(count, 3, SIZE, SIZE, generator=generator), labels, labels, torch.ones(count))
+
+
+def views_for(part: Objective, count: int = 12) -> list[Mixed]:
+    """Made-up views as the training loop would bring them."""
+    wanted = part.episode()
+    if wanted is None:
+        return [batch(count, seed=view) for view in range(part.views + part.plain)]
+    labels = torch.arange(wanted.classes).repeat_interleave(wanted.images)
+    images = batch(len(labels), seed=9).images
+    shown = Mixed(images, labels, labels, torch.ones(len(labels)))
+    return [shown] if wanted.alone else [*(batch(count, seed=view) for view in range(part.views)), shown]
 
 
 def image_session(count: int = 64) -> Session:

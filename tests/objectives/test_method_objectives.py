@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 import torch
-from small_networks import batch, classifier, objective, trainer
+from small_networks import classifier, objective, trainer, views_for
 
 from fscil.core.errors import InputError
 from fscil.training.checkpoint import load_classifier
-from fscil.training.loop import Trainer
+from fscil.training.trainer import Trainer
 
 SETTINGS = {
     "alice": ["train.objective_options={width=8, fused=0.5}"],
@@ -63,9 +63,10 @@ def test_it_learns_and_leaves_a_checkpoint_with_what_it_learned(name: str, tmp_p
 def test_one_graph_without_a_break(name: str) -> None:
     """Captured whole: nothing in it depends on the values of tensors, so that a GPU can record and replay it."""
     network, part = classifier(OUTPUTS.get(name, 4)), objective(name, OUTPUTS.get(name, 4), **OPTIONS.get(name, {}))
-    views = [batch(seed=view) for view in range(part.views)]
+    views = views_for(part)
     progress = torch.zeros(())
     with torch.no_grad():
+        part.start(network)
         part.after_step(network)
 
     def loss() -> torch.Tensor:
@@ -91,7 +92,10 @@ def test_half_precision_gives_nearly_the_same_loss(name: str) -> None:
     losses = []
     for half in (False, True):
         network, part = classifier(OUTPUTS.get(name, 4)), objective(name, OUTPUTS.get(name, 4), **OPTIONS.get(name, {}))
-        views = [batch(seed=view) for view in range(part.views)]
+        views = views_for(part)
+        torch.manual_seed(0)
+        with torch.no_grad():
+            part.start(network)
         torch.manual_seed(0)
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
             loss, _ = part(network, views, torch.zeros(()))
