@@ -307,7 +307,7 @@ KINDS: tuple[Kind, ...] = (
     Kind("data set (npz)", "data.npz", _npz, _read_npz, isolated=True),
     Kind("data set (folder of images)", "first.png", _image, _read_folder, isolated=True),
     *(Kind(f"matrix ({suffix})", f"matrix{suffix}", make, _read_matrix) for suffix, make in MATRICES.items()),
-    Kind("ONNX model (init --from)", "model.onnx", _model, _read_model, isolated=True),
+    Kind("ONNX model (init --from)", "model.onnx", _model, _read_model, isolated=True, exact=True),
 )
 
 

@@ -18,7 +18,7 @@ from teach_samples import NOVEL, characters, encoded
 
 from fscil.core.errors import InputError
 from fscil.teach import ExportReport, Learner, import_onnx
-from fscil.teach.encoders.exported_model import pack, unpack
+from fscil.teach.encoders.exported_model import pack, sealed, unpack
 from fscil.teach.onnx import export as exporting
 from fscil.teach.onnx import graph
 
@@ -163,16 +163,35 @@ def test_files_that_are_no_such_models(exported: tuple[Path, ExportReport], tmp_
         ("training_vectors", "AAAA"),
         ("training_images", "[[9, 1]]"),
     ):
-        model = onnx.load(exported[0])
-        for entry in model.metadata_props:
-            if entry.key == key:
-                entry.value = value
-        onnx.save(model, tmp_path / "changed.onnx")
+        (tmp_path / "changed.onnx").write_bytes(sealed(changed(exported[0], **{key: value})))
         with pytest.raises(InputError, match="was not written by `fscil export`"):
             import_onnx(tmp_path / "changed.onnx", tmp_path / "p")
     assert not (tmp_path / "p").exists()
     with pytest.raises(InputError, match="no class yet"):
         Learner.create(tmp_path / "empty").export(tmp_path / "e.onnx")
+
+
+def changed(path: Path, **metadata: str) -> bytes:
+    """A model with other metadata, without its checksum."""
+    model = onnx.load(path)
+    kept = {entry.key: entry.value for entry in model.metadata_props if entry.key != "fscil_sha256"}
+    onnx.helper.set_model_props(model, {**kept, **metadata})
+    return bytes(model.SerializeToString())
+
+
+def test_a_flipped_bit_anywhere_is_noticed(exported: tuple[Path, ExportReport], tmp_path: Path) -> None:
+    whole, rng = exported[0].read_bytes(), np.random.default_rng(0)
+    places = [*rng.integers(len(whole), size=40), *range(len(whole) - 80, len(whole), 9)]
+    for place in places:
+        damaged = bytearray(whole)
+        damaged[place] ^= 1 << int(rng.integers(8))
+        (tmp_path / "damaged.onnx").write_bytes(damaged)
+        with pytest.raises(InputError):
+            import_onnx(tmp_path / "damaged.onnx", tmp_path / "p")
+    assert not (tmp_path / "p").exists()
+    # What an earlier version wrote has no checksum, and is read.
+    (tmp_path / "older.onnx").write_bytes(changed(exported[0], fscil_format="1"))
+    assert import_onnx(tmp_path / "older.onnx", tmp_path / "p").classes()
 
 
 def outside(model: onnx.ModelProto, at: str) -> onnx.TensorProto:
@@ -230,10 +249,8 @@ def with_space(change: dict[str, object]) -> Callable[[str], str]:
 def test_numbers_that_are_none_are_refused(
     key: str, change: Callable[[str], str], exported: tuple[Path, ExportReport], tmp_path: Path
 ) -> None:
-    model = onnx.load(exported[0])
-    (entry,) = [entry for entry in model.metadata_props if entry.key == key]
-    entry.value = change(entry.value)
-    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    (entry,) = [entry for entry in onnx.load(exported[0]).metadata_props if entry.key == key]
+    (tmp_path / "model.onnx").write_bytes(sealed(changed(exported[0], **{key: change(entry.value)})))
     with pytest.raises(InputError, match="not written by `fscil export`"):
         import_onnx(tmp_path / "model.onnx", tmp_path / "p")
     assert not (tmp_path / "p" / "project.sqlite").exists()
@@ -243,7 +260,9 @@ def test_a_graph_that_gives_no_numbers_is_named(exported: tuple[Path, ExportRepo
     model = onnx.load(exported[0])
     largest = max(model.graph.initializer, key=lambda tensor: len(tensor.raw_data))
     largest.raw_data = np.full(len(largest.raw_data) // 4, np.nan, dtype=np.float32).tobytes()
-    (tmp_path / "model.onnx").write_bytes(model.SerializeToString())
+    seal = model.metadata_props.pop()  # of what was before
+    assert seal.key == "fscil_sha256"
+    (tmp_path / "model.onnx").write_bytes(sealed(model.SerializeToString()))
     with import_onnx(tmp_path / "model.onnx", tmp_path / "p") as learner:
         with pytest.raises(InputError, match="not finite numbers"):
             learner.predict(QUERIES[:2])

@@ -1,9 +1,12 @@
 """An exported model as the encoder of a project: what `import_onnx` makes.
 
 The file may be a stranger's: it cannot make onnxruntime read other files, and numbers in it that are none are refused.
+It ends with the SHA-256 of all that is before, as an entry of its metadata: a flipped bit in a weight would otherwise
+be another model that answers nearly the same.
 """
 
 import base64
+import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -16,7 +19,8 @@ from fscil.core.errors import InputError
 from fscil.teach.learning.encoder import BATCH, Encoder, Reference
 from fscil.teach.learning.knowledge import Space
 
-FORMAT = "1"  # of the metadata
+FORMAT = "2"  # of the metadata; 1 had no checksum
+CHECKSUM = "fscil_sha256"
 
 
 def runtime() -> Any:
@@ -50,8 +54,10 @@ def read_model(path: Path) -> tuple[bytes, Any, dict[str, str]]:
     except Exception as error:  # onnx and onnxruntime raise kinds of their own on damaged files
         reason = (str(error) or type(error).__name__).splitlines()[0][:100]
         raise InputError(f"{path} is not a readable ONNX model ({reason}); export the project again.") from None
-    if metadata.get("fscil_format") != FORMAT:
+    if metadata.get("fscil_format") not in ("1", FORMAT):
         raise InputError(f"{path} was not written by `fscil export` (or by another version); export the project again.")
+    if (metadata["fscil_format"] != "1" or CHECKSUM in metadata) and not _is_whole(content):
+        raise InputError(f"{path} is damaged (its checksum differs); take a copy of it, or export the project again.")
     try:
         _space(metadata)
         if metadata["set_threshold"] and not -1 <= float(metadata["set_threshold"]) <= 1:
@@ -69,6 +75,25 @@ def _parsed(content: bytes) -> Any:
     except ImportError:
         raise InputError("This needs the onnx package; install it with: pip install 'fscil[onnx]'.") from None
     return onnx.load_model_from_string(content)
+
+
+def sealed(content: bytes) -> bytes:
+    """A model with its checksum: protobuf reads two messages on end as one, whose lists are joined."""
+    return content + _seal(content)
+
+
+def _is_whole(content: bytes) -> bool:
+    length = len(_seal(b""))
+    return content[-length:] == _seal(content[:-length])
+
+
+def _seal(content: bytes) -> bytes:
+    import onnx
+
+    model = onnx.ModelProto()
+    entry = model.metadata_props.add()
+    entry.key, entry.value = CHECKSUM, hashlib.sha256(content).hexdigest()
+    return bytes(model.SerializeToString())
 
 
 def _names_files(message: Any) -> bool:

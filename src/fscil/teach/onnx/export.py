@@ -15,7 +15,15 @@ from PIL import Image
 import fscil
 from fscil.core.errors import InputError
 from fscil.data.images import square, upright
-from fscil.teach.encoders.exported_model import FORMAT, ExportedModel, describe_space, open_session, pack, runtime
+from fscil.teach.encoders.exported_model import (
+    FORMAT,
+    ExportedModel,
+    describe_space,
+    open_session,
+    pack,
+    runtime,
+    sealed,
+)
 from fscil.teach.learning.encoder import Encoder
 from fscil.teach.learning.snapshot import Snapshot
 from fscil.teach.project.files import write_bytes
@@ -39,7 +47,7 @@ def export(snapshot: Snapshot, encoder: Encoder, state: Path, own: Sequence[byte
     model, calibration = _without_classes(encoder, state), snapshot.calibration
     metadata = _metadata(snapshot, encoder)
     set_knowledge(model, snapshot.knowledge.weights, calibration.temperature, calibration.level, metadata)
-    content = model.SerializeToString()
+    content = sealed(model.SerializeToString())
     whole = [np.asarray(upright(open_checked(each))) for each in own] or _made_up(encoder.reference.image_size)
     difference, any_size = _compare(snapshot, encoder, content, whole)
     if difference > TOLERANCE:
