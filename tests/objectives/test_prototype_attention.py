@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor
+from written_out_attention import written_out
 
 from fscil.objectives.prototype_attention import PrototypeAttention
 
@@ -25,17 +25,6 @@ def layer(zero_start: bool = False) -> PrototypeAttention:
     return made.double()
 
 
-def written_out(made: PrototypeAttention, prototypes: Tensor, queries: Tensor) -> tuple[Tensor, Tensor]:
-    cosines, adapted = [], []
-    for query in queries:
-        tokens = torch.cat([prototypes, query[None]])
-        attention = ((tokens @ made.query) @ (tokens @ made.key).T / DIM**0.5).softmax(-1)
-        tokens = made.norm(tokens + attention @ (tokens @ made.value) @ made.output + made.bias)
-        cosines.append(F.cosine_similarity(tokens[-1:], tokens[:-1]))
-        adapted.append(tokens[-1])
-    return torch.stack(cosines), torch.stack(adapted)
-
-
 def world(classes: int = 7, count: int = 5) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(2)
     return tuple(2 * torch.randn(n, DIM, generator=generator).double() for n in (classes, count))  # type: ignore[return-value]
@@ -43,18 +32,17 @@ def world(classes: int = 7, count: int = 5) -> tuple[Tensor, Tensor]:
 
 def test_scores_and_gradients_are_those_of_the_tokens_written_out() -> None:
     made, (prototypes, queries) = layer(), world()
-    (fast, fast_queries), (slow, slow_queries) = (
-        made(made.table(prototypes), queries),
-        written_out(made, prototypes, queries),
-    )
+    for given in (prototypes, queries):
+        given.requires_grad_()
+    fast, fast_queries = made(made.table(prototypes), queries)
+    slow, slow_queries = written_out(made, prototypes, queries)
     assert torch.allclose(fast, slow, atol=1e-12)
     assert torch.allclose(fast_queries, slow_queries, atol=1e-12)
-    parameters = list(made.parameters())
-    for one, other in zip(
-        torch.autograd.grad(fast.pow(3).sum(), parameters),
-        torch.autograd.grad(slow.pow(3).sum(), parameters),
-        strict=True,
-    ):
+    leaves = [prototypes, queries, *made.parameters()]
+    of_fast = torch.autograd.grad(fast.pow(3).sum() + fast_queries.pow(3).sum(), leaves)
+    of_slow = torch.autograd.grad(slow.pow(3).sum() + slow_queries.pow(3).sum(), leaves)
+    for one, other in zip(of_fast, of_slow, strict=True):
+        assert other.abs().max() > 1e-3
         assert torch.allclose(one, other, atol=1e-10)
 
 
@@ -94,7 +82,34 @@ def test_permuted_prototypes_permute_the_logits() -> None:
 
 def test_parameter_counts_of_the_official_module() -> None:
     for dim, count in ((64, 16_576), (512, 1_050_112)):
-        assert sum(p.numel() for p in PrototypeAttention(dim, torch.Generator()).parameters()) == count
+        assert sum(p.numel() for p in PrototypeAttention(dim).parameters()) == count
+
+
+def test_it_starts_as_the_official_module() -> None:
+    """Normal with std sqrt(2 / (d + d)) for all four matrices, torch's own bias of a linear map, a plain LayerNorm."""
+    torch.manual_seed(3)
+    made = PrototypeAttention(256)
+    for matrix in (made.query, made.key, made.value, made.output):
+        assert matrix.mean().item() == pytest.approx(0, abs=2e-3)
+        assert matrix.std().item() == pytest.approx(0.0625, rel=0.02)
+        assert 4 < (matrix / matrix.std()).abs().max() < 6  # a normal's largest of 65,536, not a uniform's
+    assert 0.055 < made.bias.abs().max() <= 0.0625
+    assert made.bias.std().item() == pytest.approx(0.0625 / 3**0.5, rel=0.15)
+    assert (made.norm.weight == 1).all()
+    assert (made.norm.bias == 0).all()
+    assert made.norm.eps == 1e-5
+    assert not PrototypeAttention(16, zero_start=True).bias.any()
+
+
+def test_features_of_a_resnet_do_not_round_below_zero() -> None:
+    """Positive features with a common mean many times their differences: single precision against double."""
+    torch.manual_seed(4)
+    made = PrototypeAttention(64)
+    prototypes, queries = (3 + 0.3 * torch.randn(n, 64) for n in (100, 50))
+    fast, _ = made(made.table(prototypes), queries)
+    slow, _ = written_out(made.double(), prototypes.double(), queries.double())
+    assert torch.isfinite(fast).all()
+    assert (fast - slow).abs().max() < 1e-3
 
 
 def test_pieces_give_the_same_scores() -> None:
