@@ -1,21 +1,156 @@
-"""C-FSCIL's base training: the sharpened attention by hand, and episodes inside a batch."""
+"""C-FSCIL's base training: both stages against loops, the sharpened attention by hand, and what is released."""
 
 from __future__ import annotations
 
+import copy
 import math
 
+import numpy as np
 import pytest
 import torch
-from small_networks import batch, classifier, objective
-from torch import Tensor
+import torch.nn.functional as F
+from small_networks import CLASSES, batch, objective
+from torch import Tensor, nn
 
+from fscil.core.config import BackboneConfig, TrainConfig
 from fscil.core.errors import InputError
 from fscil.data.augment import Mixed
-from fscil.objectives.c_fscil import episode_losses, softabs
+from fscil.objectives.base import Episode
+from fscil.objectives.c_fscil import CFSCILObjective, WideCrossEntropy, episode_loss, evaluating, softabs
+from fscil.training.checkpoint import Classifier
+
+SHOT, QUERY, ROWS, WIDTH = 2, 3, 7, 8
 
 
 def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x))
+
+
+def convolutional() -> Classifier:
+    """With batch-norm, and with running statistics that are not those of a first step."""
+    torch.manual_seed(0)
+    network = Classifier(BackboneConfig(kind="resnet20", image_size=8), TrainConfig(), CLASSES)
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            assert module.running_mean is not None
+            assert module.running_var is not None
+            module.running_mean.normal_(0, 0.1)
+            module.running_var.uniform_(0.5, 2.0)
+    return network
+
+
+def episodes() -> CFSCILObjective:
+    part = objective("c-fscil", dim=64, width=WIDTH, shot=SHOT, query=QUERY, rows=ROWS)
+    assert isinstance(part, CFSCILObjective)
+    with torch.no_grad():
+        part.embedding.bias.normal_()
+    return part
+
+
+def drawn() -> Mixed:
+    """An episode as it comes: class after class, in no order."""
+    labels = torch.tensor([2, 0, 3, 1]).repeat_interleave(SHOT + QUERY)
+    images = torch.rand(len(labels), 3, 8, 8, generator=torch.Generator().manual_seed(5))
+    return Mixed(images, labels, labels, torch.ones(len(labels)))
+
+
+def released_loss(network: Classifier, layer: nn.Linear, given: Mixed) -> Tensor:
+    """As the released code has it: a memory of one-hot keys, and torch's own BCELoss over all of its rows."""
+    per_class = SHOT + QUERY
+    supports = [i for i in range(len(given.labels)) if i % per_class < SHOT]
+    queries = [i for i in range(len(given.labels)) if i % per_class >= SHOT]
+    network.backbone.eval()
+    memory = torch.zeros(ROWS, WIDTH)
+    with torch.no_grad():
+        for i in supports:
+            memory[given.labels[i]] += layer(network.backbone(given.images[i : i + 1]))[0]
+    network.backbone.train()
+    embedded = layer(network.backbone(given.images[queries]))
+    outputs = []
+    for vector in embedded:
+        sharpened = []
+        for key in memory:
+            a, b = torch.tanh(vector), torch.tanh(key)
+            s = (a / a.norm() * b / max(float(b.norm()), 1e-12)).sum()
+            sharpened.append(1 / (1 + torch.exp(-10 * (s - 0.5))) + 1 / (1 + torch.exp(-10 * (-s - 0.5))))
+        outputs.append(torch.stack(sharpened) / sum(sharpened))
+    targets = torch.zeros(len(queries), ROWS)
+    for place, i in enumerate(queries):
+        targets[place, given.labels[i]] = 1
+    return nn.BCELoss()(torch.stack(outputs), targets)
+
+
+def test_the_whole_loss_of_an_episode_is_the_released_one() -> None:
+    """Value, gradients of network and layer, and the running statistics that it leaves."""
+    network, part, given = convolutional().train(), episodes(), drawn()
+    twin, layer = copy.deepcopy(network), copy.deepcopy(part.embedding)
+    loss, logits = part(network, [given], torch.zeros(()))
+    loss.backward()
+    expected = released_loss(twin, layer, given)
+    expected.backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    assert loss.item() > 0.01
+    for (name, mine), theirs in zip(network.backbone.named_parameters(), twin.backbone.parameters(), strict=True):
+        assert mine.grad is not None, name
+        assert theirs.grad is not None
+        assert torch.allclose(mine.grad, theirs.grad, rtol=1e-3, atol=1e-6), name
+        assert theirs.grad.abs().max() > 0
+    for mine, theirs in zip(part.embedding.parameters(), layer.parameters(), strict=True):
+        assert mine.grad is not None
+        assert theirs.grad is not None
+        assert torch.allclose(mine.grad, theirs.grad, rtol=1e-3, atol=1e-6)
+    for (name, mine), theirs in zip(network.backbone.named_buffers(), twin.backbone.buffers(), strict=True):
+        assert torch.allclose(mine.float(), theirs.float(), atol=1e-6), name
+    assert network.training
+    assert all(module.training for module in network.modules())
+    assert logits.shape == (CLASSES * QUERY, CLASSES)
+
+
+def test_the_first_stage_is_cross_entropy_of_a_linear_classifier_on_the_layer() -> None:
+    network, part, given = convolutional().train(), objective("wide_cross_entropy", dim=64, width=WIDTH), batch(12)
+    assert isinstance(part, WideCrossEntropy)
+    twin, layer, rows = copy.deepcopy(network), copy.deepcopy(part.embedding), part.classes.weight.detach().clone()
+    loss, logits = part(network, [given], torch.zeros(()))
+    loss.backward()
+    embedded = layer(twin.backbone(given.images))
+    rows.requires_grad_()
+    expected = torch.zeros(())
+    for vector, label in zip(embedded, given.labels.tolist(), strict=True):
+        products = torch.stack([(vector * row).sum() for row in rows])
+        expected = expected - (products[label] - products.exp().sum().log()) / len(given.labels)
+    expected.backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-5)
+    assert torch.allclose(logits, embedded @ rows.T, atol=1e-5)
+    pairs = [
+        *zip(network.backbone.parameters(), twin.backbone.parameters(), strict=True),
+        *zip(part.embedding.parameters(), layer.parameters(), strict=True),
+        (part.classes.weight, rows),
+    ]
+    for mine, theirs in pairs:
+        assert mine.grad is not None
+        assert theirs.grad is not None
+        assert torch.allclose(mine.grad, theirs.grad, rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["c-fscil", "wide_cross_entropy"])
+def test_the_networks_own_head_learns_without_a_say_in_loss_or_network(name: str) -> None:
+    given = drawn() if name == "c-fscil" else batch(12)
+    losses, gradients = [], []
+    for scale in (1.0, 5.0):
+        network, part = convolutional(), episodes() if name == "c-fscil" else objective(name, dim=64)
+        with torch.no_grad():
+            network.head.weight.mul_(-scale).add_(scale)
+        loss, _ = part(network, [given], torch.zeros(()))
+        loss.backward()
+        assert isinstance(network.head.weight, nn.Parameter)
+        assert network.head.weight.grad is not None
+        assert network.head.weight.grad.abs().sum() > 0
+        losses.append(loss.item())
+        first = next(network.backbone.parameters()).grad
+        assert first is not None
+        gradients.append(first)
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    assert torch.equal(*gradients)
 
 
 def test_softabs_is_even_and_near_nought_at_nought() -> None:
@@ -26,78 +161,71 @@ def test_softabs_is_even_and_near_nought_at_nought() -> None:
 
 
 def test_loss_of_an_episode_by_hand() -> None:
-    """One query that equals prototype 0 and is orthogonal to prototype 1."""
+    """Two classes whose queries equal the one support exactly and are orthogonal to the other, among 100 rows."""
+    vectors = torch.eye(2)[:, None]
     near, far = sigmoid(5) + sigmoid(-15), 2 * sigmoid(-5)
-    weight = near / (near + far)
-    got = episode_losses(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [0.0, 2.0]]), torch.tensor([[1.0, 0.0]]))
-    assert float(got) == pytest.approx(-2 * math.log(weight), rel=1e-4)  # the other weight is 1 - this one
+    total = near + 99 * far
+    expected = -(math.log(near / total) + 99 * math.log(1 - far / total)) / 100
+    assert float(episode_loss(vectors, vectors, 100)) == pytest.approx(expected, rel=1e-5)
+    alone = -2 * math.log(near / (near + far)) / 2
+    assert float(episode_loss(vectors, vectors, 2)) == pytest.approx(alone, rel=1e-4)
+    assert float(episode_loss(vectors, vectors, 1)) == pytest.approx(alone, rel=1e-4)  # never fewer than classes
 
 
-def test_a_class_without_support_gets_no_attention() -> None:
-    query, prototypes = torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 0.0], [0.0, 0.0]])
-    got = episode_losses(query, prototypes, torch.tensor([[1.0, 0.0]]), present=torch.tensor([1.0, 0.0]))
-    assert float(got) == pytest.approx(0.0, abs=1e-4)
+def test_attention_of_an_episode_is_a_distribution_over_all_rows() -> None:
+    """By numpy, with supports that differ: their sum is squashed, not the mean of squashed ones."""
+    rng = np.random.default_rng(0)
+    supports, queries = rng.normal(size=(3, 2, 5)), rng.normal(size=(3, 4, 5))
+    keys = np.zeros((6, 5))
+    keys[:3] = np.tanh(supports[:, 0] + supports[:, 1])
+    asked = np.tanh(queries.reshape(12, 5))
+    lengths = np.linalg.norm(asked, axis=1)[:, None] * np.maximum(np.linalg.norm(keys, axis=1), 1e-12)[None]
+    s = asked @ keys.T / lengths
+    sharp = 1 / (1 + np.exp(-10 * (s - 0.5))) + 1 / (1 + np.exp(10 * (s + 0.5)))
+    weights = sharp / sharp.sum(1, keepdims=True)
+    assert np.allclose(weights.sum(1), 1)
+    targets = np.eye(6)[np.repeat(np.arange(3), 4)]
+    expected = -(targets * np.log(weights) + (1 - targets) * np.log(1 - weights)).mean()
+    got = episode_loss(torch.tensor(queries).float(), torch.tensor(supports).float(), 6)
+    assert float(got) == pytest.approx(expected, rel=1e-5)
 
 
-def with_labels(labels: list[int]) -> Mixed:
-    given = torch.tensor(labels)
-    return Mixed(batch(len(labels)).images, given, given, torch.ones(len(labels)))
+def test_first_weights_are_the_released_ones() -> None:
+    """Xavier for the layer, 640 to 512, with no bias; torch's own for the linear classifier."""
+    part = objective("wide_cross_entropy", outputs=60, dim=640)
+    assert isinstance(part, WideCrossEntropy)
+    weight, bound = part.embedding.weight, math.sqrt(6 / (640 + 512))
+    assert weight.shape == (512, 640)
+    assert 0.99 * bound < float(weight.detach().abs().max()) <= bound
+    assert float(weight.detach().std()) == pytest.approx(bound / math.sqrt(3), rel=0.01)
+    assert (part.embedding.bias == 0).all()
+    assert part.classes.bias is None
+    assert part.classes.weight.shape == (60, 512)
+    rows = part.classes.weight.detach()
+    assert 0.99 / math.sqrt(512) < float(rows.abs().max()) <= 1 / math.sqrt(512)
 
 
-def test_queries_of_classes_without_support_say_nothing() -> None:
-    part = objective("c-fscil", width=8)
-    embedded = torch.randn(8, 8, generator=torch.Generator().manual_seed(0))
-    given = with_labels([0, 0, 1, 1, 0, 1, 3, 3])  # the first half makes the prototypes: none of class 3
-    loss = part._episode(embedded, given)
-    assert loss > 0
-    embedded[6:] += 3
-    assert torch.equal(part._episode(embedded, given), loss)
-    embedded[5] += 3
-    assert not torch.equal(part._episode(embedded, given), loss)
+def test_an_episode_is_of_all_classes_with_5_and_10_images() -> None:
+    assert objective("c-fscil").episode() == Episode(CLASSES, 15, alone=True)
+    assert objective("c-fscil", shot=1, query=2).episode() == Episode(CLASSES, 3, alone=True)
+    assert objective("wide_cross_entropy").episode() is None
 
 
-def test_supports_have_no_gradient() -> None:
-    part = objective("c-fscil", width=8)
-    embedded = torch.randn(8, 8, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    part._episode(embedded, batch(8)).backward()
-    assert embedded.grad is not None
-    assert (embedded.grad[:4] == 0).all()
-    assert (embedded.grad[4:] != 0).any(1).all()
-
-
-def gradients(part: torch.nn.Module, progress: float) -> tuple[Tensor, Tensor]:
-    network = classifier()
-    loss, _ = part(network, [batch()], torch.tensor(progress))
-    loss.backward()
-    assert isinstance(network.head.weight, Tensor)
-    return network.head.weight.grad.abs().sum(), part.fc.weight.grad.abs().sum()  # type: ignore[union-attr]
-
-
-def test_first_cross_entropy_then_episodes() -> None:
-    plain, _ = objective("cross_entropy")(classifier(), [batch()], torch.zeros(()))
-    loss, _ = objective("c-fscil")(classifier(), [batch()], torch.tensor(0.3))
-    assert loss.item() == pytest.approx(plain.item(), rel=1e-6)
-    head, layer = gradients(objective("c-fscil"), 0.3)
-    assert head > 0
-    assert layer == 0
-    head, layer = gradients(objective("c-fscil", keep=0.0), 0.7)
-    assert head == 0
-    assert layer > 0
-    head, layer = gradients(objective("c-fscil"), 0.7)
-    assert head > 0
-    assert layer > 0
-
-
-def test_mixed_images_count_for_both_their_classes() -> None:
-    part = objective("c-fscil", width=8)
-    embedded = torch.randn(8, 8, generator=torch.Generator().manual_seed(0))
-    whole = batch(8)
-    mixed = Mixed(whole.images, whole.labels, whole.labels.flip(0), torch.full((8,), 0.7))
-    assert torch.isfinite(part._episode(embedded, mixed))
-    assert not torch.equal(part._episode(embedded, mixed), part._episode(embedded, whole))
+def test_evaluating_leaves_no_trace() -> None:
+    network = nn.Sequential(nn.BatchNorm1d(3), nn.Dropout(0.5))
+    x = torch.randn(4, 3)
+    with evaluating(network):
+        assert torch.equal(network(x), F.batch_norm(x, torch.zeros(3), torch.ones(3)))
+        assert not network(x.requires_grad_()).requires_grad
+    assert network.training
+    assert torch.is_grad_enabled()
+    assert (network[0].running_mean == 0).all()
+    with pytest.raises(ValueError, match="within"), evaluating(network):
+        raise ValueError("within")
+    assert network.training
 
 
 def test_bad_choices_are_refused_in_a_sentence() -> None:
-    for bad in ({"width": 0}, {"start": 1.0}, {"keep": -1.0}, {"weight": 0.0}):
+    for bad in ({"width": 0}, {"shot": 0}, {"query": 0}, {"rows": 0}):
         with pytest.raises(InputError, match=r"train\.objective_options\.\w+ must be"):
             objective("c-fscil", **bad)

@@ -20,6 +20,7 @@ SETTINGS = {
     "s3c": ["train.augment.turn=0.75"],
     "savc": ["train.objective_options={queue=64, width=8}"],
     "sppr": ["train.objective_options={way=2}"],
+    "wide_cross_entropy": ["train.objective_options={width=8}"],
 }
 OUTPUTS = {"s3c": 16}
 OPTIONS: dict[str, dict[str, object]] = {"alice": {"width": 8}, "savc": {"queue": 32}, "sppr": {"way": 2}}

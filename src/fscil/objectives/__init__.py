@@ -4,7 +4,7 @@ from fscil.core.config import TrainConfig, build
 from fscil.core.errors import InputError, nearest
 from fscil.objectives.alice import ALICEObjective
 from fscil.objectives.base import Episode, Objective, ObjectiveOptions, Setting
-from fscil.objectives.c_fscil import CFSCILObjective
+from fscil.objectives.c_fscil import CFSCILObjective, WideCrossEntropy
 from fscil.objectives.cec import CECObjective
 from fscil.objectives.clom import CLOMObjective
 from fscil.objectives.cross_entropy import CrossEntropy
@@ -28,6 +28,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "s3c": S3CObjective,
     "savc": SAVCObjective,
     "sppr": SPPRObjective,
+    "wide_cross_entropy": WideCrossEntropy,
 }
 
 
