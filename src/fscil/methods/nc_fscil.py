@@ -24,6 +24,8 @@ from fscil.objectives.dot_regression import WEIGHT
 
 Batch = tuple[Tensor, Tensor]  # features (n, d), labels (n,)
 
+SHARD = 8  # samples that are mixed among themselves: each of the authors' 8 processes mixes its part of a batch of 64
+
 
 @dataclass
 class NCFSCIL(Method):
@@ -92,7 +94,7 @@ class NCFSCIL(Method):
         optimizer = torch.optim.SGD(
             self.neck_.parameters(), lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay
         )
-        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: pace(step, steps))
+        schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda done: pace(done + 1, steps))
         generator = self._generator(session + 1_000, self.means_.device)
 
         def loss() -> Tensor:
@@ -103,7 +105,7 @@ class NCFSCIL(Method):
 
     def _loss(self, outputs: Tensor, labels: Tensor, mixup: float, generator: torch.Generator) -> Tensor:
         weights = rarity(labels, len(self.frame_)) if self.rescale else torch.ones_like(labels, dtype=outputs.dtype)
-        order = torch.rand(len(labels), generator=generator, device=labels.device).argsort()
+        order = partners(torch.rand(len(labels), generator=generator, device=labels.device))
         mixing = torch.rand((), generator=generator, device=labels.device) < mixup
         # Unmixed, a sample is its own partner, and the mean of the two losses is the loss.
         partner = torch.where(mixing, order, torch.arange(len(labels), device=labels.device))
@@ -122,18 +124,28 @@ class NCFSCIL(Method):
             )
 
 
-def pace(step: int, steps: int) -> float:
-    """Factor of the learning rate: 5 updates of warm-up, a cosine down to 0.01, and 0.001 for the last 5."""
-    if step >= steps - 5 and steps > 10:
+def pace(update: int, updates: int) -> float:
+    """Factor of the learning rate of an update, from the first, 1, to the last: the released schedule.
+
+    A cosine down to 0.01, over it 5 updates of warm-up (the first of them at 0.28), then 5 updates at 0.001.
+    """
+    cooling = 5 if updates > 10 else 0  # which the authors' sessions, of 50 updates at least, need not ask
+    if update > updates - cooling:
         return 0.001
-    falling = 0.01 + 0.99 * (1 + math.cos(math.pi * step / max(1, steps))) / 2
-    return falling * min(1.0, 0.1 + 0.9 * step / 5)
+    falling = 0.01 + 0.99 * (1 + math.cos(math.pi * update / (updates - cooling))) / 2
+    return falling * min(1.0, 0.1 + 0.9 * update / 5)
 
 
 def rarity(labels: Tensor, classes: int) -> Tensor:
     """r^2 of each sample: the mean number of samples per class in the batch, over that of its own class."""
     counts = torch.bincount(labels, minlength=classes)
     return len(labels) / (counts > 0).sum() / counts[labels]
+
+
+def partners(numbers: Tensor) -> Tensor:
+    """Whom each sample of a batch is mixed with, from random numbers in 0..1: one of its own SHARD, or itself."""
+    shards = torch.arange(len(numbers), device=numbers.device) // SHARD
+    return (shards + numbers).argsort()
 
 
 def _batches(x: Tensor, labels: Tensor, size: int, generator: torch.Generator) -> Callable[[], Batch]:
