@@ -6,6 +6,7 @@ import dataclasses
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from feature_worlds import BASE, DIM, make_world
@@ -60,13 +61,37 @@ def test_the_official_normalisation_runs_over_classes() -> None:
     assert method._vote(torch.tensor([[1.0, 0.0]])).tolist()[0] == pytest.approx([0.6, 0.8])
 
 
-def test_without_a_vote_it_is_the_nearest_class_mean() -> None:
-    method, baseline, (world, exams) = learned(3, eta=0.0), make("prototypes"), make_world()
-    baseline.fit_base(world[0])
-    for session in world[1:3]:
-        baseline.fit_novel(session)
+def test_the_official_vote_against_a_slow_twin() -> None:
+    """Number by number as released: class vectors keep their lengths, each feature is made unit over the classes."""
+    generator = torch.Generator().manual_seed(0)
+    virtual = torch.randn(7, DIM, generator=generator)
+    method, (world, exams) = learned(3, {"virtual": virtual}, normalise="feature", top=4, eta=0.3), make_world()
+    means = []
+    for session in world[:3]:
+        assert session.view is not None
+        means += [session.view.final[session.labels == c].mean(0).double().numpy() for c in session.classes]
+    rows = np.stack(means)
+    unit_rows = rows / np.linalg.norm(rows, axis=1, keepdims=True)
+    kept = virtual.double().numpy() / np.linalg.norm(virtual.double().numpy(), axis=1, keepdims=True)
+    over_classes = rows.T / np.linalg.norm(rows.T, axis=1, keepdims=True)
+    view = exams[1][0]
+    for x, got in zip(view.final.double().numpy(), method.scores(view), strict=True):
+        x = x / np.linalg.norm(x)
+        near = kept @ x
+        near[np.argsort(near)[:-4]] = 0
+        votes = [np.exp(part) / np.exp(part).sum() for part in (near @ kept @ over_classes, 16 * unit_rows @ x)]
+        assert got.tolist() == pytest.approx((0.3 * votes[0] + 0.7 * votes[1]).tolist(), abs=1e-5)
+
+
+def test_without_a_vote_it_is_the_cosine_to_means_of_features_as_they_are() -> None:
+    method, (world, exams) = learned(3, eta=0.0), make_world()
+    means = []
+    for session in world[:3]:
+        assert session.view is not None
+        means += [session.view.final[session.labels == c].mean(0) for c in session.classes]
     for view, _ in exams:
-        assert torch.equal(method.scores(view), baseline.scores(view))
+        expected = torch.nn.functional.cosine_similarity(view.final[:, None], torch.stack(means)[None], dim=2)
+        assert torch.allclose(method.scores(view), expected, atol=1e-5)
 
 
 def test_the_base_session_has_no_vote_and_old_cosines_stay() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -24,14 +25,21 @@ def started(**options: object) -> S3C:
     return method
 
 
-def trained_base(session: Session, turns: int = 4) -> Session:
-    """The base session as a network trained with the objective would bring it."""
+def trained_base(session: Session, turns: int = 4, older: bool = False) -> Session:
+    """The base session as a network trained with the objective would bring it; older ones have the rows as their head.
+
+    Else their own head is something else.
+    """
     torch.manual_seed(0)
     block = {f"attention.{name}": value for name, value in TokenAttention(16).state_dict().items()}
     network = dataclasses.replace(tiny_network()).classifier
-    head = CosineHead(16, turns * 8, 16.0).requires_grad_(False)
+    rows = torch.randn(turns * 8, 16)
+    head = CosineHead(16, len(rows) if older else 8, 16.0).requires_grad_(False)
+    if older:
+        head.weight.copy_(rows)
     other = torch.nn.ModuleDict({"backbone": network.backbone, "head": head})
-    return dataclasses.replace(session, extras={**block, "sigma": torch.randn(turns * 8, 16)}, network=_Network(other))
+    extras = {**block, "sigma": torch.randn(turns * 8, 16), **({} if older else {"mu": rows})}
+    return dataclasses.replace(session, extras=extras, network=_Network(other))
 
 
 class _Network:
@@ -56,15 +64,16 @@ def test_scores_are_the_mean_over_turns_of_each_turns_own_rows() -> None:
     assert torch.equal(method.scores(view), method.scores(view))  # no noise at test time
 
 
+@pytest.mark.parametrize("older", [False, True])
 @pytest.mark.parametrize("rows", ["head", "auto"])
-def test_trained_rows_are_read_turn_by_turn(rows: str) -> None:
+def test_trained_rows_are_read_turn_by_turn(rows: str, older: bool) -> None:
     method = started(rows=rows)
-    base = trained_base(prepared(method, tiny_benchmark())[0])
+    base = trained_base(prepared(method, tiny_benchmark())[0], older=older)
     method.fit_base(base)
-    weight, sigma = base.network.head.weight, base.extras["sigma"]
+    weight, sigma = base.network.head.weight if older else base.extras["mu"], base.extras["sigma"]
     assert method.turns_ == 4
     for turn in range(4):
-        for c in range(8):  # as augment.turn labels them: class + classes * turn
+        for c in range(8):  # as base training labels them: class + classes * turn
             assert torch.equal(method.mu_[turn, c], weight[c + 8 * turn])
             assert torch.equal(method.sigma_[turn, c], sigma[c + 8 * turn])
     # Before any session has come, a question about turned images is answered by these rows.
@@ -130,6 +139,63 @@ def test_one_step_by_hand() -> None:
     step = (method.mu_[0] - mu.detach()) / -0.5
     assert F.cosine_similarity(step.flatten(), mu.grad.flatten(), dim=0) > 0.95
     assert mu.shape == (BASE + 2, DIM)
+
+
+def test_a_whole_session_against_a_slow_twin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three steps of SGD written out, image by image and turn by turn, with the noise and dropout that were drawn."""
+    method, sessions = started(steps=3, lr=0.3, weight_old=5.0), prepared(started(), tiny_benchmark())
+    base, session = trained_base(sessions[0]), sessions[1]
+    method.fit_base(base)
+    start_mu, start_sigma, old = method.mu_.clone(), method.sigma_.clone(), method.old_.clone()
+    drawn: dict[str, list[torch.Tensor]] = {"rand": [], "randn": []}
+    for name in drawn:
+        real = getattr(torch, name)
+
+        def remembered(
+            *shape: object, real: Callable[..., torch.Tensor] = real, name: str = name, **rest: object
+        ) -> torch.Tensor:
+            drawn[name].append(real(*shape, **rest))
+            return drawn[name][-1]
+
+        monkeypatch.setattr(torch, name, remembered)
+    method.fit_novel(dataclasses.replace(session, network=base.network))
+    p, view, labels, seen = base.extras, session.view, session.labels.tolist(), session.classes.stop
+    assert view is not None
+    features = [view.final, *(view.turned[turn, 0] for turn in (1, 2, 3))]
+
+    def token(x: torch.Tensor, one: torch.Tensor | None = None, many: torch.Tensor | None = None) -> torch.Tensor:
+        value = p["attention.value.weight"] @ x * (1.0 if one is None else (one >= 0.1) / 0.9)
+        added = p["attention.output.weight"] @ value + p["attention.output.bias"]
+        return F.layer_norm(x + added * (1.0 if many is None else (many >= 0.5) / 0.5), (16,))
+
+    def mean(x: torch.Tensor, c: int) -> torch.Tensor:
+        return torch.stack([token(x[n]) for n, y in enumerate(labels) if y == c]).mean(0)
+
+    new = torch.stack([torch.stack([mean(x, c) for c in session.classes]) for x in features])
+    rows = [torch.cat([start_mu, new], 1), torch.cat([start_sigma, torch.zeros_like(new)], 1)]
+    momentum = [torch.zeros_like(each) for each in rows]
+    for step in range(3):
+        mu, sigma = (each.clone().requires_grad_() for each in rows)
+        weights = (mu + F.softplus(sigma - 4) * drawn["randn"][step]).reshape(4 * seen, 16)
+        one, many = drawn["rand"][2 * step : 2 * step + 2]
+
+        def surprise(x: torch.Tensor, label: int, weights: torch.Tensor = weights) -> torch.Tensor:
+            return F.cross_entropy((16 * F.cosine_similarity(x[None], weights))[None], torch.tensor([label]))
+
+        shots = [
+            surprise(token(x[n], one[turn * len(labels) + n], many[turn * len(labels) + n]), turn * seen + y)
+            for turn, x in enumerate(features)
+            for n, y in enumerate(labels)
+        ]
+        kept = [surprise(x, c) for c, x in enumerate(old)]  # a stored prototype knows its unturned row alone
+        gradients = torch.autograd.grad(5.0 * torch.stack(kept).mean() + torch.stack(shots).mean(), [mu, sigma])
+        # The first gradient fills the momentum as it is; later ones count a tenth.
+        momentum = [0.9 * m + (0.1 if step else 1.0) * g for m, g in zip(momentum, gradients, strict=True)]
+        rows = [each - 0.3 * m for each, m in zip(rows, momentum, strict=True)]
+    for got, expected, start in ((method.mu_, rows[0], start_mu), (method.sigma_, rows[1], start_sigma)):
+        assert torch.allclose(got, expected, atol=2e-4)
+        assert float((got[:, :8] - start).norm()) > 0.01
+    assert torch.allclose(method.old_[8:], new[0], atol=1e-5)
 
 
 def test_tuning_helps_the_shots() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
+from slow_twins import cosine, remember, same_loss_and_gradients, surprise
+from torch import Tensor
 
 from fscil.core.config import BackboneConfig, TrainConfig
 from fscil.core.errors import InputError
@@ -65,47 +67,64 @@ def test_sizes_are_the_published_ones() -> None:
     published = objective(classes=60, dim=512, width=2048)
     assert sum(p.numel() for p in published.projection.parameters()) == 5_251_072
     assert published.rows.shape == (60 + 1770, 2048)
+    assert objective(classes=60, width=8, spare=120).rows.shape == (1950, 8)
     assert objective(fused=0.0).rows.shape == (6, 32)
 
 
-def test_the_loss_against_a_slow_twin(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fused images built one by one, pairs of one class left out instead of masked."""
-    alice = objective(fused=1.5).eval()  # BatchNorm then treats every image alone
-    classifier = Classifier(NETWORK, TrainConfig(), 6).eval()
-    views = [batch([0, 3, 3, 5, 1, 0], seed) for seed in (1, 2)]
-    drawn: list[torch.Tensor] = []
-    real_rand = torch.rand
-
-    def remembered(*shape: int, **rest: Any) -> torch.Tensor:
-        drawn.append(real_rand(*shape, **rest))
-        return drawn[-1]
-
-    monkeypatch.setattr(torch, "rand", remembered)
+def test_the_whole_loss_against_a_slow_twin(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fused images built one by one, and BatchNorm by hand over all of them; pairs of one class count for nothing."""
+    alice = objective(fused=1.5, spare=2, scale=20.0, margin=0.3)
+    classifier = Classifier(NETWORK, TrainConfig(), 6)
+    with torch.no_grad():
+        for norm in (part for part in alice.projection if isinstance(part, torch.nn.BatchNorm1d) and part.affine):
+            norm.weight.uniform_(0.5, 1.5)
+            norm.bias.normal_()
+    labels, others = torch.tensor([0, 3, 3, 5, 1, 0]), torch.tensor([1, 3, 2, 0, 1, 4])
+    views = [Mixed(batch([0] * 6, seed).images, labels, others, torch.rand(6)) for seed in (1, 2)]
+    drawn = remember(monkeypatch, "rand")
     loss, logits = alice(classifier, views, torch.tensor(0.0))
-    orders, shares = drawn[0].argsort(1), fused_share(drawn[1][0], drawn[1][1], 20.0)
-    total = 0.0
-    fused = 0
+    assert [tuple(each.shape) for each in drawn] == [(2, 6), (2, 9)]  # a whole order of the batch, and half of one
+    orders = [sorted(range(6), key=lambda place, row=row: float(row[place])) for row in drawn[0]]  # type: ignore[misc]
+    shares = fused_share(drawn[1][0], drawn[1][1], 20.0)
+
+    def normalised(x: Tensor) -> Tensor:
+        return (x - x.mean(0)) / (x.var(0, unbiased=False) + 1e-5).sqrt()
+
+    halves, dropped = [], 0
     for view in views:
-        losses = []
-        samples = [(image, int(label)) for image, label in zip(view.images, view.labels, strict=True)]
+        images, fused = list(view.images), []
         for number in range(9):
-            i, j = number % 6, int(orders[number // 6, number % 6])
-            a, b = sorted((int(view.labels[i]), int(view.labels[j])))
-            if a != b:
-                share = float(shares[number])
-                image = share * view.images[i] + (1 - share) * view.images[j]
-                samples.append((image, 6 + a * (2 * 6 - a - 1) // 2 + (b - a) - 1))
-                fused += 1
-        for image, label in samples:
-            feature = alice.projection(classifier.backbone(image[None]))[0]
-            cosines = F.cosine_similarity(feature[None], alice.rows).detach()
-            scores = [30 * (float(c) - 0.4 * (k == label)) for k, c in enumerate(cosines)]
-            losses.append(torch.logsumexp(torch.tensor(scores), 0).item() - scores[label])
-        total += sum(losses) / len(losses) / 2
-    assert 0 < fused < 18  # some pairs were of one class
-    probe = F.cross_entropy(classifier(views[0].images), views[0].labels).item()
-    assert loss.item() == pytest.approx(total + probe, rel=1e-3)
-    assert torch.allclose(logits, classifier(views[0].images), atol=1e-5)
+            i, j = number % 6, orders[number // 6][number % 6]
+            a, b = sorted((int(labels[i]), int(labels[j])))
+            images.append(shares[number] * view.images[i] + (1 - shares[number]) * view.images[j])
+            # Counted by hand: pairs (0, 1), (0, 2) ... (4, 5) have the classes 6, 7 ... 20.
+            fused.append(6 + [(p, q) for p in range(6) for q in range(p + 1, 6)].index((a, b)) if a != b else None)
+            dropped += a == b
+        features = torch.cat([classifier.backbone(image[None]) for image in images])
+        linear, norm, _, linear2, _ = alice.projection
+        x = normalised(features @ linear.weight.T + linear.bias) * norm.weight + norm.bias
+        x = normalised(x.clamp(min=0) @ linear2.weight.T + linear2.bias)
+
+        def penalty(number: int, label: int, x: Tensor = x) -> Tensor:
+            cosines = [cosine(x[number], row) for row in alice.rows]
+            return surprise([20 * (c - 0.3 * (k == label)) for k, c in enumerate(cosines)], label)
+
+        losses = [
+            share * penalty(n, int(labels[n])) + (1 - share) * penalty(n, int(others[n]))
+            for n, share in enumerate(view.share)
+        ]
+        losses += [penalty(6 + n, label) for n, label in enumerate(fused) if label is not None]
+        halves.append(torch.stack(losses).mean() / 2)
+    assert 0 < dropped < 18  # some pairs were of one class
+    probe = []
+    for n, share in enumerate(views[0].share):
+        feature = classifier.backbone(views[0].images[n][None])[0].detach()
+        plain = [16 * cosine(feature, row) for row in classifier.head.weight]
+        assert torch.allclose(torch.stack(plain), logits[n], atol=1e-4)
+        probe.append(share * surprise(plain, int(labels[n])) + (1 - share) * surprise(plain, int(others[n])))
+    twin = halves[0] + halves[1] + torch.stack(probe).mean()
+    # What BatchNorm takes off again hears nothing: both biases of the projection, and the last one of the network.
+    same_loss_and_gradients(loss, twin, [*classifier.parameters(), *alice.parameters()], zero=3)
 
 
 def test_the_probe_does_not_move_the_features() -> None:
@@ -121,6 +140,6 @@ def test_the_probe_does_not_move_the_features() -> None:
 
 
 def test_wrong_options_are_refused() -> None:
-    for options in ({"fused": -1.0}, {"alpha": 0.0}, {"scale": 0.0}, {"width": 0}):
+    for options in ({"fused": -1.0}, {"alpha": 0.0}, {"scale": 0.0}, {"width": 0}, {"spare": -1}):
         with pytest.raises(InputError, match=r"train\.objective_options\.\w+ must be"):
             objective(**options)

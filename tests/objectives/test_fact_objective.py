@@ -6,11 +6,13 @@ import math
 
 import pytest
 import torch
+from slow_twins import best, cosine, remember, same_loss_and_gradients, surprise
 from small_networks import CLASSES, DIM, batch, classifier, objective, trainer
 
 from fscil.core.config import BackboneConfig, TrainConfig
 from fscil.core.errors import InputError
 from fscil.data.augment import Mixed
+from fscil.objectives import Setting, build_objective
 from fscil.objectives.fact import mixture_losses, second_best_loss, symmetric_beta
 from fscil.training.checkpoint import Classifier
 
@@ -34,9 +36,87 @@ def test_second_best_label_is_a_virtual_class_attached_to_the_label() -> None:
     logits = torch.tensor([[3.0, 1.0, 0.2, -1.0]])
     rest = math.log(math.e + math.exp(0.2) + math.exp(-1))  # the label itself, 3.0, is ruled out
     attached = torch.tensor([[False, True], [True, False]])
-    assert float(second_best_loss(logits, of_label(0), 2, attached)) == pytest.approx(rest + 1.0, rel=1e-5)
-    nothing = torch.zeros(2, 2, dtype=torch.bool)  # a class without any takes the nearest of all
-    assert float(second_best_loss(logits, of_label(0), 2, nothing)) == pytest.approx(rest - 0.2, rel=1e-5)
+    nothing = torch.zeros(2, 2, dtype=torch.bool)
+
+    def loss(mask: torch.Tensor, released: bool) -> float:
+        return float(second_best_loss(logits, of_label(0), 2, mask, released))
+
+    assert loss(attached, released=False) == pytest.approx(rest + 1.0, rel=1e-5)
+    assert loss(nothing, released=False) == pytest.approx(rest - 0.2, rel=1e-5)  # the nearest of all
+    # As released, a masked logit counts as 0: that of the first, 0.2, is then above that of the attached one, -1.
+    assert loss(attached, released=True) == pytest.approx(rest - 0.2, rel=1e-5)
+    assert loss(attached.flip(1), released=True) == pytest.approx(rest - 0.2, rel=1e-5)  # attached, and above 0
+    assert loss(nothing, released=True) == pytest.approx(rest - 0.2, rel=1e-5)  # both 0: the first
+
+
+@pytest.mark.parametrize("choice", ["nearest", "released"])
+def test_the_whole_loss_against_a_slow_twin(choice: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Image by image, labels ruled out by leaving them out, with the partners and the share that were drawn."""
+    network, part = classifier(), objective("fact", virtual=5, balance=0.7, alpha=0.5, attached=1, choice=choice)
+    with torch.no_grad():
+        part.start(network)
+    torch.nn.init.normal_(part.virtual)  # as training would have moved them away from where they started
+    part.attached[0] = False  # a class to which none is attached
+    images, labels = batch(10).images, torch.tensor([0, 1, 2, 3, 0, 1, 2, 3, 1, 1])
+    drawn = remember(monkeypatch, "rand")
+    loss, logits = part(network, [Mixed(images, labels, labels, torch.ones(10))], NOW)
+    order, uniform = drawn
+    assert [len(order), len(uniform)] == [10, 2]
+    partner = sorted(range(10), key=lambda number: float(order[number]))
+    share = float(symmetric_beta(0.5, *uniform.unbind()))
+    base = list(network.head.weight)
+
+    def scores(feature: torch.Tensor, virtual: torch.Tensor) -> list[torch.Tensor]:
+        return [16 * cosine(feature, row) for row in [*base, *virtual]]
+
+    inner = [network.backbone.forward_until(image[None], 1) for image in images]
+    first, second, mixtures = [], [], []
+    for i in range(10):
+        y = int(labels[i])
+        real = scores(network.backbone.forward_from(inner[i], 1)[0], part.anchors)
+        assert torch.allclose(torch.stack(real[:CLASSES]), logits[i], atol=1e-4)
+        first.append(surprise(real[:CLASSES], y))
+        mask = part.attached[y].tolist()
+        if choice == "released":
+            target = best(float(score.detach()) * on for score, on in zip(real[CLASSES:], mask, strict=True))
+        else:
+            allowed = [k for k in range(5) if mask[k] or not any(mask)]
+            target = allowed[best(real[CLASSES + k] for k in allowed)]
+        second.append(surprise(real[:y] + real[y + 1 :], CLASSES - 1 + target))
+        if labels[partner[i]] == y:
+            continue
+        mixed = scores(
+            network.backbone.forward_from(share * inner[i] + (1 - share) * inner[partner[i]], 1)[0], part.virtual
+        )
+        chosen = CLASSES + best(mixed[CLASSES:])
+        rest = mixed[:chosen] + mixed[chosen + 1 :]
+        mixtures.append(surprise(mixed, chosen) + surprise(rest, best(mixed[:CLASSES])))
+    assert 0 < len(mixtures) < 10
+    means = [torch.stack(losses).mean() for losses in (first, second, mixtures)]
+    twin = means[0] + 0.7 * (means[1] + means[2])
+    same_loss_and_gradients(loss, twin, [*network.parameters(), *part.parameters()])
+    assert not part.anchors.requires_grad
+
+
+def test_base_rows_and_virtual_ones_start_as_one_orthogonal_matrix() -> None:
+    """100 rows of 64 numbers, as published: columns of length 1 at right angles, rows about 0.8 long."""
+    torch.manual_seed(0)
+    train = TrainConfig(objective="fact", objective_options={"virtual": 40})
+    part = build_objective(train, Setting(64, 60, 60, 16.0, 0.0))
+    network = Classifier(BackboneConfig(kind="resnet20"), TrainConfig(), 60)
+    with torch.no_grad():
+        part.start(network)
+    rows = torch.cat([network.head.weight.detach(), part.virtual.detach()])
+    assert torch.allclose(rows.T @ rows, torch.eye(64), atol=1e-5)
+    assert float(rows.norm(dim=1).square().mean()) == pytest.approx(0.64, abs=1e-4)
+    assert torch.equal(part.anchors, part.virtual.detach())
+    assert part.anchors.data_ptr() != part.virtual.data_ptr()
+
+
+def test_a_training_starts_there() -> None:
+    run = trainer("fact", "train.objective_options={balance=1.0, virtual=6}")
+    rows = torch.cat([run.plain.classifier.head.weight, run.plain.objective.virtual]).detach()
+    assert torch.allclose(rows @ rows.T, torch.eye(4 + 6), atol=1e-5)
 
 
 @pytest.mark.parametrize("alpha", [0.5, 1.0, 2.0])
@@ -111,7 +191,7 @@ def test_pairs_of_one_class_make_no_mixture_loss() -> None:
 
 
 def test_bad_choices_are_refused_in_a_sentence() -> None:
-    for bad in ({"virtual": 0}, {"alpha": 0.0}, {"balance": -1.0}, {"attached": -1}):
+    for bad in ({"virtual": 0}, {"alpha": 0.0}, {"balance": -1.0}, {"attached": -1}, {"choice": "x"}):
         with pytest.raises(InputError, match=r"train\.objective_options\.\w+ must be"):
             objective("fact", **bad)
     network = Classifier(BackboneConfig(image_size=8, patch_size=4, embed_dim=DIM), TrainConfig(head="etf"), CLASSES)

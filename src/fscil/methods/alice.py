@@ -23,7 +23,8 @@ class ALICE(Method):
     title = "ALICE"
     paper = "Peng et al., ECCV 2022"
     differences = (
-        "the last epoch is kept, not the best on the test set; fewer fused images, for longer; no hue, no greyscale"
+        "the last epoch is kept, not the best on the test set; blends of one class are masked, not left out; "
+        "input normalised by the base images"
     )
 
     balanced: Whole = 5  # images behind the mean of a base class; 0: all

@@ -13,7 +13,7 @@ from torch import Tensor
 from fscil.core.options import Amount, Count, Positive, Share, Whole
 from fscil.data.augment import symmetric_beta
 from fscil.data.session import Session, View
-from fscil.methods.base import ClassMeans, descend, features
+from fscil.methods.base import ClassMeans, descend, features, mean_features
 from fscil.objectives.fact import mixture_losses
 
 
@@ -25,14 +25,14 @@ class FACT(ClassMeans):
     title = "FACT"
     paper = "Zhou et al., CVPR 2022"
     differences = (
-        "vote with unit class vectors; class means in every session; virtual prototypes are learned on frozen features "
-        "where base training brought none"
+        "the last epoch is kept, not the best on the test set; class means in the base session too; virtual prototypes "
+        "are learned on frozen features where base training brought none"
     )
 
     eta: Share = 0.1  # share of the virtual prototypes' vote; 0: class means alone
     top: Count = 40  # virtual prototypes, the nearest ones, that vote
     scale: Positive = 16.0  # of the cosines to class means, before the softmax
-    # Unit class vectors in the vote ("feature": unit features over classes, official code).
+    # What has unit length in the vote: a class, or, as released, a feature over the classes.
     normalise: Literal["class", "feature"] = "class"
     virtual: Count = 40  # virtual prototypes to learn here, where base training brought none
     steps: Whole = 200  # of that learning, on mixtures of features
@@ -45,9 +45,13 @@ class FACT(ClassMeans):
         trained = session.extras.get("virtual")
         self.virtual_ = F.normalize(self._learn_virtual(session) if trained is None else trained.float(), dim=-1)
 
+    def means(self, session: Session) -> Tensor:
+        """Of features as they are: a long one counts for more. Their lengths matter in the released vote."""
+        return mean_features(features(session).final, session)
+
     def scores(self, view: View) -> Tensor:
         unit = F.normalize(view.final, dim=-1)
-        cosines = unit @ self.prototypes_.T
+        cosines = unit @ F.normalize(self.prototypes_, dim=-1).T
         if not self.eta or len(self.prototypes_) == self.base_classes_:  # the vote is for what came later
             return cosines
         return self.eta * self._vote(unit).softmax(1) + (1 - self.eta) * (self.scale * cosines).softmax(1)
@@ -74,7 +78,7 @@ class FACT(ClassMeans):
             one, other = pairs.unbind(1)
             share = symmetric_beta(self.alpha, *torch.rand(2, 256, 1, generator=generator, device=unit.device))
             mixed = F.normalize(share * unit[one] + (1 - share) * unit[other], dim=-1)
-            rows = torch.cat([self.prototypes_, F.normalize(virtual, dim=-1)])
+            rows = F.normalize(torch.cat([self.prototypes_, virtual]), dim=-1)
             two_classes = session.labels[one] != session.labels[other]
             losses = mixture_losses(self.scale * mixed @ rows.T, classes)
             return (losses * two_classes).sum() / two_classes.sum().clamp(min=1)

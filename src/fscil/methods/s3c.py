@@ -29,7 +29,8 @@ class S3C(Method):
     paper = "Kalla and Biswas, ECCV 2022"
     needs = frozenset({"backbone"})
     differences = (
-        "the last epoch is kept, not the best on the test set; base training turns an image once a step, not four times"
+        "the last epoch is kept, not the best on the test set; on networks of another base training all rows start "
+        "as unit means"
     )
 
     # Where classes start: "head", base classes at the trained rows; "means", all at unit means of features; "auto",
@@ -102,19 +103,22 @@ class S3C(Method):
         return torch.stack([cosine_logits(x, mu, self.scale) for x, mu in zip(tokens, self.mu_, strict=False)])
 
     def _trained_rows(self, session: Session) -> Tensor | None:
-        """Rows (turns, base classes, d) of the head of S3C's own base training, where there is one and it is wanted."""
+        """Rows (turns, base classes, d) of S3C's own base training, where there are some and they are wanted."""
         if self.rows == "means":
             return None
-        if "sigma" not in session.extras or session.network is None:
-            if self.rows == "head":
-                raise InputError("options.s3c.rows=head needs a network trained with train.objective=s3c.")
-            return None
-        weight = session.network.head.weight.detach()
-        return weight.view(-1, len(session.classes), weight.shape[1])[: self.turns_].clone()
+        rows = session.extras.get("mu")
+        if rows is None and "sigma" in session.extras and session.network is not None:
+            rows = session.network.head.weight.detach()  # where older networks have them
+        if rows is None and self.rows == "head":
+            raise InputError("options.s3c.rows=head needs a network trained with train.objective=s3c.")
+        return rows if rows is None else rows.view(-1, len(session.classes), rows.shape[1])[: self.turns_].clone()
 
     def _count(self, trained: int) -> int:
         if self.turns > trained:
-            raise InputError("options.s3c.turns=4 needs a network trained with train.augment.turn; set it to 1.")
+            raise InputError(
+                "options.s3c.turns=4 needs a network trained on turned images (train.augment.turn, or the objective's "
+                "own turns); set it to 1."
+            )
         return self.turns or trained
 
     @torch.no_grad()

@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fscil.core.options import Amount, Count, Positive
+from fscil.core.options import Amount, Count, Positive, Whole
 from fscil.data.augment import Mixed, symmetric_beta
 from fscil.objectives.base import Objective, ObjectiveOptions, Setting
 from fscil.objectives.cross_entropy import mixed_cross_entropy
@@ -48,6 +48,7 @@ class ALICEObjective(Objective):
         fused: Amount = 4.0  # fused images per real one, 0: none; a step costs 2 * (1 + fused) forward passes
         alpha: Positive = 20.0  # Beta(alpha, alpha) gives the share of the first image in a fused one
         width: Count = 2048  # of the projection
+        spare: Whole = 0  # rows of the head that no image belongs to (released: 120, meant for classes to come)
 
     views = 2
 
@@ -62,7 +63,8 @@ class ALICEObjective(Objective):
             nn.BatchNorm1d(width, affine=False),
         )
         pairs = setting.outputs * (setting.outputs - 1) // 2 if options.fused else 0
-        self.rows = nn.Parameter(nn.init.xavier_uniform_(torch.empty(setting.outputs + pairs, width)))
+        rows = setting.outputs + pairs + options.spare
+        self.rows = nn.Parameter(nn.init.xavier_uniform_(torch.empty(rows, width)))
 
     def forward(self, classifier: Any, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
         size, device = len(views[0].labels), views[0].labels.device

@@ -7,7 +7,7 @@ half-way through the network belongs to a virtual class first and to its nearest
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -35,11 +35,16 @@ def mixture_losses(logits: Tensor, classes: int) -> Tensor:
     return first + second
 
 
-def second_best_loss(logits: Tensor, batch: Mixed, classes: int, attached: Tensor) -> Tensor:
-    """With its own label ruled out, an image belongs to the nearest virtual class among those attached to its label."""
-    allowed = attached[batch.labels]
-    allowed = allowed | ~allowed.any(1, keepdim=True)  # a class to which none is attached may take any
-    target = classes + logits[:, classes:].detach().masked_fill(~allowed, -math.inf).argmax(1)
+def second_best_loss(logits: Tensor, batch: Mixed, classes: int, attached: Tensor, released: bool) -> Tensor:
+    """With its own label ruled out, an image belongs to the nearest virtual class among those attached to its label.
+
+    `released`: the others are not ruled out but have a logit of 0, which wins over attached ones below it; a class to
+    which none is attached then takes the first.
+    """
+    allowed, virtual = attached[batch.labels], logits[:, classes:].detach()
+    if not released:
+        allowed = allowed | ~allowed.any(1, keepdim=True)  # a class to which none is attached may take any
+    target = classes + virtual.masked_fill(~allowed, 0.0 if released else -math.inf).argmax(1)
     ruled_out = logits.scatter(1, batch.labels[:, None], _NEVER).scatter(1, batch.others[:, None], _NEVER)
     return F.cross_entropy(ruled_out, target)
 
@@ -53,6 +58,8 @@ class FACTObjective(Objective):
         balance: Amount = 0.01  # weight of the three losses added to cross-entropy; 0: cross-entropy alone
         alpha: Positive = 0.5  # Beta(alpha, alpha) gives the share of the first image in a mixture
         attached: Whole = 3  # base classes that each virtual class may be second best for; 0: all, as in the paper
+        # Which virtual class is second best: the nearest of those attached, or whatever the released mask leaves.
+        choice: Literal["nearest", "released"] = "nearest"
         start: Share = 0.0  # share of the training after which the three losses come in
         # Stage of the network after which images are mixed; 0: before the first, -1: the middle one.
         mix_after: Annotated[int, Bounds(low=-1)] = -1
@@ -62,12 +69,18 @@ class FACTObjective(Objective):
 
     def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__(options, setting)
-        start = nn.init.orthogonal_(torch.empty(options.virtual, setting.dim))
-        self.virtual = nn.Parameter(start.clone(), requires_grad=options.balance > 0)
-        self.register_buffer("anchors", start)
+        # Base rows and virtual ones are drawn as one matrix: orthogonal to each other as far as there is room.
+        rows = nn.init.orthogonal_(torch.empty(setting.outputs + options.virtual, setting.dim))
+        self.first_rows, virtual = rows.split([setting.outputs, options.virtual])
+        self.virtual = nn.Parameter(virtual.clone(), requires_grad=options.balance > 0)
+        self.register_buffer("anchors", virtual.clone())
         chances = torch.rand(setting.outputs, options.virtual)
         rank = chances.argsort(0).argsort(0)  # in each column the numbers 0, 1, ... in random order
         self.register_buffer("attached", rank < (options.attached or setting.outputs))
+
+    def start(self, classifier: Any) -> None:
+        if isinstance(classifier.head, CosineHead):
+            classifier.head.weight.copy_(self.first_rows)
 
     def forward(self, classifier: Any, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
         options, setting, batch = self.options, self.setting, views[0]
@@ -84,11 +97,11 @@ class FACTObjective(Objective):
         logits = head(features)
         loss = mixed_cross_entropy(logits, batch, setting.label_smoothing)
         with_anchors = torch.cat([logits, cosine_logits(features, self.anchors, setting.scale)], 1)
-        kept = second_best_loss(with_anchors, batch, setting.outputs, self.attached)
-        # The batch is in random order already, so the neighbour is as good as a random partner.
+        kept = second_best_loss(with_anchors, batch, setting.outputs, self.attached, options.choice == "released")
+        partner = torch.rand(len(batch.labels), device=inner.device).argsort()
         share = symmetric_beta(options.alpha, *torch.rand(2, device=inner.device).unbind()).to(inner.dtype)
-        mixed = backbone.forward_from(share * inner + (1 - share) * inner.roll(1, 0), stage)
-        two_classes = (batch.labels != batch.labels.roll(1)).float()
+        mixed = backbone.forward_from(share * inner + (1 - share) * inner[partner], stage)
+        two_classes = (batch.labels != batch.labels[partner]).float()
         with_virtual = torch.cat([head(mixed), cosine_logits(mixed, self.virtual, setting.scale)], 1)
         on_mixed = mixture_losses(with_virtual, setting.outputs)
         kept = kept + (on_mixed * two_classes).sum() / two_classes.sum().clamp(min=1)

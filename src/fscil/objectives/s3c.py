@@ -1,20 +1,21 @@
 """S3C's base training (Kalla and Biswas, ECCV 2022): a classifier whose weights are drawn anew in every step.
 
-The head's weights are the means of Gaussians; their deviations are learned too. With `train.augment.turn` every class
-has one row per quarter turn. The features pass through an attention block of one token first.
+Its weights are Gaussians, whose means and deviations are learned; every class has one row per quarter turn of its
+images. The features pass through an attention block of one token first.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Any, Literal, Self
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fscil.backbones import CosineHead
 from fscil.core.errors import InputError
 from fscil.data.augment import Mixed
-from fscil.objectives.base import Objective, Setting, cosine_logits, restored
+from fscil.data.fantasy import FANTASIES, expand
+from fscil.objectives.base import Objective, ObjectiveOptions, Setting, cosine_logits, restored
 from fscil.objectives.cross_entropy import mixed_cross_entropy
 
 SIGMA_SHIFT = 4.0  # deviation = softplus(sigma - 4): 0.018 where sigma is 0, its start
@@ -37,6 +38,8 @@ class TokenAttention(nn.Module):
         self.value = nn.Linear(dim, dim, bias=False)
         self.output = nn.Linear(dim, dim)
         self.norm = nn.LayerNorm(dim)
+        nn.init.xavier_normal_(self.value.weight)
+        nn.init.xavier_normal_(self.output.weight)
 
     def forward(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Dropout works in training mode; a generator makes it repeatable."""
@@ -58,14 +61,36 @@ def _kept(like: Tensor, probability: float, generator: torch.Generator | None) -
 
 
 class S3CObjective(Objective):
+    """Rows of turn r of class y: `mu[y + classes * r]`, `sigma` likewise."""
+
+    @dataclass(frozen=True)
+    class Options(ObjectiveOptions):
+        # Turns of every image that a step sees: 4 as published; or 1, for a quarter of the cost, with augment.turn.
+        turns: Literal[1, 4] = 1
+
     def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__(options, setting)
+        if options.turns > 1 and setting.outputs > setting.classes:
+            raise InputError(f"{options.prefix}turns={options.turns} turns images itself; set train.augment.turn to 0.")
+        rows = options.turns * setting.outputs
         self.attention = TokenAttention(setting.dim)
-        self.sigma = nn.Parameter(torch.zeros(setting.outputs, setting.dim))
+        self.mu = nn.Parameter(0.01 * torch.randn(rows, setting.dim))
+        self.sigma = nn.Parameter(torch.zeros(rows, setting.dim))
 
     def forward(self, classifier: Any, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
-        if not isinstance(classifier.head, CosineHead):
-            raise InputError("train.objective=s3c draws the weights of a cosine head; set train.head to cosine.")
-        weights = stochastic_weights(classifier.head.weight, self.sigma)
-        logits = cosine_logits(self.attention(classifier.backbone(views[0].images)), weights, self.setting.scale)
-        return mixed_cross_entropy(logits, views[0], self.setting.label_smoothing), logits
+        view, turns, smoothing = views[0], self.options.turns, self.setting.label_smoothing
+        batch = self._turned(view) if turns > 1 else view
+        features = classifier.backbone(batch.images)
+        weights = stochastic_weights(self.mu, self.sigma)
+        loss = mixed_cross_entropy(
+            cosine_logits(self.attention(features), weights, self.setting.scale), batch, smoothing
+        )
+        # The network's own head learns from the features of unturned images without shaping them.
+        logits = classifier.head(features[::turns].detach())
+        return loss + mixed_cross_entropy(logits, view, smoothing), logits
+
+    def _turned(self, view: Mixed) -> Mixed:
+        transforms, classes = FANTASIES[self.options.turns], self.setting.classes
+        images, labels = expand(view.images, view.labels, transforms, classes)
+        _, others = expand(view.images, view.others, transforms, classes)
+        return Mixed(images, labels, others, view.share.repeat_interleave(len(transforms)))
