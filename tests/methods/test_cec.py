@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 import torch
-from feature_worlds import make_world
+from feature_worlds import DIM, make_world
 from tiny_benchmark import CPU, DEPTH, prepared, tiny_benchmark, tiny_network
+from written_out_attention import written_out
 
 from fscil.backbones.extract import at_one_length, extract
 from fscil.core.errors import InputError
 from fscil.data.episodes import ClassRows
-from fscil.data.session import Session
+from fscil.data.session import Session, View
 from fscil.methods import make
 from fscil.methods.cec import CEC
+from fscil.objectives.prototype_attention import PrototypeAttention
 
 
 def fresh(**options: Any) -> CEC:
@@ -75,6 +78,42 @@ def test_an_episode_of_fifteen_classes_has_thirty_ways(monkeypatch: pytest.Monke
     method.fit_base(sessions(method)[0])
     assert seen["logits"] == (2 * 6 * 4, 12)
     assert seen["labels"].tolist() == [c for c in range(12) for _ in range(4)]
+
+
+def trained_layer(dim: int, prefix: str = "graph.") -> dict[str, torch.Tensor]:
+    """What a second stage of base training leaves."""
+    torch.manual_seed(5)
+    return {f"{prefix}{name}": value for name, value in PrototypeAttention(dim).state_dict().items()}
+
+
+def test_a_layer_that_came_with_the_network_sees_features_as_they_are() -> None:
+    """Raw means as prototypes, raw features as queries, seen rows alone as tokens; nothing is trained here."""
+    world, exams = make_world()
+    lengths = torch.linspace(0.5, 3, len(world[0].labels))[:, None]  # which unit features would not have
+    assert world[0].view is not None
+    base = dataclasses.replace(
+        world[0], view=View(lengths * world[0].view.final), extras=trained_layer(world[0].view.final.shape[1])
+    )
+    method = fresh(steps=10**9)
+    method.fit_base(base)
+    method.fit_novel(world[1])
+    rows = []
+    for session in (base, world[1]):
+        assert session.view is not None
+        rows += [session.view.final[session.labels == c].mean(0) for c in session.classes]
+    expected, _ = written_out(method.attention_, torch.stack(rows), exams[0][0].final[:6])
+    assert torch.allclose(method.scores(exams[0][0])[:6], expected, atol=1e-5)
+    again = fresh()
+    again.load_state_dict(method.state_dict())
+    assert torch.equal(again.scores(exams[0][0]), method.scores(exams[0][0]))
+
+
+def test_another_objectives_layer_is_not_taken() -> None:
+    world, _ = make_world()
+    for prefix in ("calibration.", "attention."):
+        method = fresh(turn=False, steps=1)
+        method.fit_base(dataclasses.replace(world[0], extras=trained_layer(DIM, prefix)))
+        assert method.layer_only_
 
 
 def test_a_session_adds_rows_and_changes_nothing_else() -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 import torch
 from feature_worlds import BASE, DIM, make_world
 from tiny_benchmark import CPU, DEPTH
+from written_out_attention import written_out
 
 from fscil.backbones.extract import at_one_length
 from fscil.core.errors import InputError
 from fscil.data.episodes import ClassRows
 from fscil.methods import make
 from fscil.methods.limit import LIMIT
+from fscil.objectives.prototype_attention import PrototypeAttention
 
 
 def learned(sessions: int = 1, **options: Any) -> LIMIT:
@@ -93,6 +96,46 @@ def test_only_classes_seen_so_far_are_in_the_table() -> None:
     method.fit_novel(make_world()[0][1])
     assert before.shape[1] == BASE
     assert not torch.allclose(method.scores(exams[0][0])[:, :BASE], before)  # but old logits may move later
+
+
+def with_its_table(sessions: int, unseen: int = 5) -> tuple[LIMIT, torch.Tensor]:
+    """A network whose second stage left a layer and a table with rows of classes to come."""
+    torch.manual_seed(7)
+    table = torch.randn(BASE + unseen, DIM)
+    layer = {f"calibration.{name}": value for name, value in PrototypeAttention(DIM).state_dict().items()}
+    method = make("limit", {"steps": 10**9})
+    assert isinstance(method, LIMIT)
+    method.start(seed=0, depth=DEPTH, device=CPU)
+    world, _ = make_world()
+    method.fit_base(dataclasses.replace(world[0], extras={**layer, "rows": table}))
+    for session in world[1:sessions]:
+        method.fit_novel(session)
+    return method, table
+
+
+@pytest.mark.parametrize(("sessions", "left"), [(1, 5), (2, 3), (3, 1), (4, 0)])
+def test_rows_of_classes_to_come_are_tokens_until_these_come(sessions: int, left: int) -> None:
+    method, table = with_its_table(sessions)
+    world, exams = make_world()
+    rows = []
+    for session in world[:sessions]:
+        assert session.view is not None
+        rows += [session.view.final[session.labels == c].mean(0) for c in session.classes]
+    seen = len(rows)
+    rows += list(table[seen:])
+    assert len(rows) == seen + left
+    expected, _ = written_out(method.attention_, torch.stack(rows), exams[0][0].final[:6])
+    assert torch.allclose(method.scores(exams[0][0])[:6], expected[:, :seen], atol=1e-5)
+
+
+def test_with_its_table_it_can_be_stored_and_a_session_adds_rows_only() -> None:
+    (before, _), (after, _), (_, exams) = with_its_table(1), with_its_table(3), make_world()
+    assert torch.equal(after.prototypes_[:BASE], before.prototypes_)
+    states = [m.state_dict()["attention_"] for m in (before, after)]
+    assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+    again = make("limit")
+    again.load_state_dict(after.state_dict())
+    assert torch.equal(again.scores(exams[0][0]), after.scores(exams[0][0]))
 
 
 def test_the_query_may_keep_its_length() -> None:

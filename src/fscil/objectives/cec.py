@@ -39,9 +39,8 @@ class CECObjective(Objective):
 
     def forward(self, classifier: Any, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
         options, pictures = self.options, views[-1].images
-        turns = torch.randint(1, 4, (options.way,), device=pictures.device)
-        each = turns.repeat_interleave(options.shot + options.query, output_size=len(pictures))
-        turned = select(pictures, FANTASIES[4], each)
+        turns = torch.randint(1, 4, (options.way, 1), device=pictures.device)
+        turned = select(pictures, FANTASIES[4], turns.expand(-1, options.shot + options.query).flatten())
         features = classifier.backbone(torch.cat([pictures, turned]))
         plain = classifier.head(features[: len(pictures)])
         by_class = features.float().unflatten(0, (2 * options.way, options.shot + options.query))
@@ -49,5 +48,5 @@ class CECObjective(Objective):
         # Cosines of close classes differ in digits that half precision does not have.
         with torch.autocast(pictures.device.type, enabled=False):
             cosines, _ = self.graph(self.graph.table(support.mean(1)), queries.flatten(0, 1))
-        labels = torch.arange(2 * options.way, device=pictures.device).repeat_interleave(options.query)
+        labels = torch.arange(len(cosines), device=pictures.device) // options.query
         return F.cross_entropy(self.setting.scale * cosines, labels), plain
