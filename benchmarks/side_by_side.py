@@ -21,7 +21,7 @@ import torch
 
 from fscil.core import config as configs
 from fscil.core.hardware import describe, make_fabric
-from fscil.training.loop import Trainer
+from fscil.training.trainer import Trainer
 from training import WARM_UP, random_session, seconds_of, warm_trainer
 
 

@@ -24,7 +24,7 @@ from fscil.core.config import Config, to_dict
 from fscil.core.hardware import describe, make_fabric
 from fscil.data.session import Session
 from fscil.training.checkpoint import Classifier, save_classifier
-from fscil.training.loop import Trainer
+from fscil.training.trainer import Trainer
 
 MODES = {
     "eager": ["train.compile=off", "train.graph=off"],

@@ -23,8 +23,7 @@ from fscil.experiments import layers, runner
 from fscil.experiments.run import Run
 from fscil.experiments.runner import NetworkRun
 from fscil.methods import Prototypes
-from fscil.training.checkpoint import read_tensors, save_tensors
-from fscil.training.loop import same_training
+from fscil.training.checkpoint import read_tensors, same_training, save_tensors
 
 QUICK = ["draws=2", "train.epochs=2", "accelerator=cpu", "options.yourself.base_steps=2"]
 QUICK += ["options.yourself.novel_steps=2"]

@@ -15,15 +15,20 @@ from fscil.training.trainer import Trainer
 SETTINGS = {
     "alice": ["train.objective_options={width=8, fused=0.5}"],
     "c-fscil": ["train.objective_options={width=8}"],
+    "cec": ["train.objective_options={way=3, query=3}"],
     "clom": ["train.objective_options={width=8}"],
     "fact": ["train.objective_options={virtual=6}"],
+    "limit": ["train.objective_options={way=2, tasks=3}"],
     "s3c": ["train.augment.turn=0.75"],
     "savc": ["train.objective_options={queue=64, width=8}"],
     "sppr": ["train.objective_options={way=2}"],
     "wide_cross_entropy": ["train.objective_options={width=8}"],
 }
 OUTPUTS = {"s3c": 16}
-OPTIONS: dict[str, dict[str, object]] = {"alice": {"width": 8}, "savc": {"queue": 32}, "sppr": {"way": 2}}
+OPTIONS: dict[str, dict[str, object]] = {
+    "alice": {"width": 8}, "cec": {"way": 3, "query": 3}, "limit": {"way": 2, "tasks": 3}, "savc": {"queue": 32},
+    "sppr": {"way": 2},
+}  # fmt: skip
 NAMES = sorted(SETTINGS)
 
 

@@ -11,8 +11,9 @@ from small_networks import batch, image_session, trainer
 from torch import nn
 
 from fscil.core.config import build
-from fscil.training.checkpoint import load_classifier
-from fscil.training.loop import Trainer, same_training, train_base
+from fscil.training.checkpoint import load_classifier, same_training
+from fscil.training.loop import train_base
+from fscil.training.trainer import Trainer
 
 NORMED = ("backbone.kind=resnet20", "train.optimizer=sgd", "train.warmup_epochs=0", "train.clip=0")
 

@@ -42,7 +42,7 @@ def load_config(recipe: str, overrides: list[str] | None, checkpoint: Path | Non
     from fscil.core import config as configs
 
     config = configs.load(recipe, changes(overrides, **given))
-    if checkpoint and any(text.strip().startswith("train.") for text in overrides or []):
+    if checkpoint and any(text.strip().startswith(("train.", "second.")) for text in overrides or []):
         _refuse_other_training(config, checkpoint)
     return config
 
@@ -52,13 +52,14 @@ def _refuse_other_training(config: Config, checkpoint: Path) -> None:
     from fscil.core.config import build, to_dict
     from fscil.training.checkpoint import load_classifier
 
-    stored = build(type(config), load_classifier(checkpoint).info["config"]).train
-    for key, value in to_dict(config.train).items():
-        if (trained := to_dict(stored)[key]) != value:
-            raise InputError(
-                f"{checkpoint} was trained with train.{key}={trained}, and {value} would change nothing; leave out "
-                f"--checkpoint to train a network, or the setting to take this one."
-            )
+    stored = to_dict(build(type(config), load_classifier(checkpoint).info["config"]))
+    for stage in ("train", "second"):
+        for key, value in (to_dict(config)[stage] or {}).items():
+            if (trained := (stored[stage] or {}).get(key)) != value:
+                raise InputError(
+                    f"{checkpoint} was trained with {stage}.{key}={trained}, and {value} would change nothing; leave "
+                    f"out --checkpoint to train a network, or the setting to take this one."
+                )
 
 
 def changes(

@@ -124,6 +124,10 @@ def _types(kind: Any) -> dict[str, Any]:
 
 def _fit(kind: Any, value: Any, where: str) -> Any:
     """`value` as a field of type `kind` holds it; `where` is the field's name in a refusal."""
+    if type(None) in typing.get_args(kind):  # a group of keys that may be absent
+        if value is None:
+            return None
+        kind = next(each for each in typing.get_args(kind) if each is not type(None))
     kind, *rules = typing.get_args(kind) if typing.get_origin(kind) is Annotated else (kind,)
     if dataclasses.is_dataclass(kind):
         if isinstance(value, kind):  # type: ignore[arg-type]

@@ -7,6 +7,12 @@ from fscil.core.errors import InputError
 from fscil.data.session import Session
 
 
+def whole_batch(images: int, batch_size: int, world: int = 1) -> int:
+    """Images of a batch. Whole ones only: static shapes, and pairs for mixing on every process."""
+    usable = min(batch_size, images)
+    return usable - usable % (2 * world)
+
+
 class Batches:
     """The same shuffled batches for every process, each takes its slice; they depend on (seed, step) only."""
 
@@ -20,10 +26,8 @@ class Batches:
                 f"train.batch_size {batch_size} cannot be split into pairs of images on {world} device(s); "
                 f"take a multiple of {2 * world}."
             )
-        # Whole batches only: static shapes, and pairs for mixing on every process.
-        usable = min(batch_size, len(session))
-        self.batch_size = usable - usable % (2 * world)
-        if self.batch_size < 2 * world:
+        self.batch_size = whole_batch(len(session), batch_size, world)
+        if not self.batch_size:
             raise InputError(f"The base session has {len(session)} images, too few for {world} devices; lower devices.")
         self.images, self.labels = session.images.to(device), session.labels.to(device)
         self.steps_per_epoch = len(session) // self.batch_size

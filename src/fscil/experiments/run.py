@@ -1,7 +1,8 @@
 """A run: one recipe, from its data to what a report shows. Every stage leaves files that the next one reads:
 
     OUT/config.json                       the resolved config
-    OUT/base/backbone.safetensors         base training (state.safetensors while it is under way)
+    OUT/base/backbone.safetensors         base training (state.safetensors while it is under way; first.safetensors
+                                          after the first of two stages)
     OUT/features/*.safetensors            features, by content
     OUT/METHOD/shots-N/result.json        one method on one draw of shots
     OUT/analysis.json                     accuracy by layer, t-SNE
@@ -132,7 +133,8 @@ def check_methods(config: Config) -> None:
 
 def obstacle(name: str, config: Config) -> str:
     """Why this method cannot run with this recipe's network; empty if it can. A wrong option raises."""
-    objective_options(config.train)
+    for stage in (config.train, config.last):
+        objective_options(stage)
     method, backbone = methods.make(name, config.options.get(name)), config.backbone
     if method.blocks(backbone.depth) and backbone.kind != "vit":
         return f"{method.title} needs intermediate layers, which a {backbone.kind} does not give."

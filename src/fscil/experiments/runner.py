@@ -27,8 +27,8 @@ from fscil.evaluation.identity import data_sha256, digest, weights_sha256
 from fscil.evaluation.protocol import Examiner, prepare, run_method
 from fscil.evaluation.writer import make_result
 from fscil.methods import Method
-from fscil.training.checkpoint import Checkpoint, load_classifier
-from fscil.training.loop import same_training, train_base
+from fscil.training.checkpoint import Checkpoint, load_classifier, same_training
+from fscil.training.loop import train_base
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,8 @@ class Failure:
 class NetworkRun:
     """One network with its data, opened once for all the cells that are measured on it.
 
-    FOLDER/base/backbone.safetensors   base training (state.safetensors while it is under way)
+    FOLDER/base/backbone.safetensors   base training (state.safetensors while it is under way; first.safetensors
+                                       after the first of two stages)
     FOLDER/features/*.safetensors      features, by content
     """
 

@@ -71,7 +71,10 @@ class Objective(nn.Module):
         raise NotImplementedError
 
     def start(self, classifier: nn.Module) -> None:
-        """Called once, before training and without gradients: for first weights of the head, say."""
+        """Called once, before training and without gradients: for first weights of the head, say.
+
+        Weights that a second stage has from the first replace them.
+        """
 
     def every_epoch(self, classifier: nn.Module, images: Tensor, labels: Tensor) -> None:
         """Called before the first step of every epoch, without gradients, the network in evaluation mode.

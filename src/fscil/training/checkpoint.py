@@ -1,7 +1,8 @@
 """Checkpoints: safetensors files that are whole or absent and carry the config they were made with.
 
-`backbone.safetensors` is what training leaves behind (network and head). `state.safetensors` is what a
-killed training continues from: weights, optimizer, average, step. No pickle anywhere.
+`backbone.safetensors` is what training leaves behind (network and head); of two stages, `first.safetensors` is what the
+first left. `state.safetensors` is what a killed training continues from: weights, optimizer, average, step. No pickle
+anywhere.
 
 A file carries the SHA-256 of what is in it, since safetensors has no checksum of its own: a flipped bit in a weight
 would otherwise be another network that answers nearly the same. Files from before are read without one.
@@ -10,7 +11,7 @@ would otherwise be another network that answers nearly the same. Files from befo
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,11 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from fscil.backbones import Backbone, EtfHead, build_backbone, build_head
-from fscil.core.config import BackboneConfig, TrainConfig, build
+from fscil.core.config import BackboneConfig, Config, TrainConfig, build
 from fscil.core.errors import InputError
 from fscil.core.storage import write_atomic
+
+FIRST, LAST = "first.safetensors", "backbone.safetensors"  # what the first of two stages leaves, and the last
 
 
 class Classifier(nn.Module):
@@ -117,7 +120,7 @@ def load_classifier(path: Path | str, device: torch.device | str = "cpu") -> Che
     """The network of a checkpoint file, or of the folder that holds it, in eval mode."""
     path = Path(path)
     if path.is_dir():
-        path = path / "backbone.safetensors"
+        path = path / LAST
     tensors, info = read_tensors(path)
     try:
         config, rows = info["config"], len(tensors["head.weight"])
@@ -126,7 +129,8 @@ def load_classifier(path: Path | str, device: torch.device | str = "cpu") -> Che
         if not 0 < info.setdefault("classes", outputs) <= outputs <= rows:
             raise ValueError(f"it says {info['classes']} classes and {outputs} outputs, its head has {rows}")
         backbone = build(BackboneConfig, {**config["backbone"], "pretrained": False})
-        classifier = Classifier(backbone, build(TrainConfig, config["train"]), outputs)
+        train = config.get("second") or config["train"]  # the stage that left this network
+        classifier = Classifier(backbone, build(TrainConfig, train), outputs)
         classifier.load_state_dict({name: value for name, value in tensors.items() if not name.startswith(_EXTRA)})
     except KeyError as error:
         raise InputError(
@@ -142,3 +146,20 @@ def load_classifier(path: Path | str, device: torch.device | str = "cpu") -> Che
             )
     extras = {name: value.to(device) for name, value in under(_EXTRA, tensors).items()}
     return Checkpoint(classifier.to(device).eval().requires_grad_(False), info, extras)
+
+
+def same_training(info: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two checkpoints come from one training: same data, seed, network and training settings."""
+
+    def identity(document: dict[str, Any]) -> Any:
+        # Built anew, so that a key that came later and has its default does not make an older file another training.
+        config = build(Config, document["config"])
+        stages = [
+            replace(stage, checkpoint_seconds=0, compile="auto", graph="auto")
+            for stage in (config.train, config.second)
+            if stage
+        ]
+        backbone = replace(config.backbone, test_zoom=1.0, test_mirror=False)  # LOOKS
+        return document["data"], config.seed, backbone, stages, config.precision, config.deterministic
+
+    return identity(info) == identity(other)

@@ -69,12 +69,13 @@ def _method(planned: PlannedMethod, results: list[Result]) -> BenchMethod:
 def _network(grid: Grid, network: PlannedNetwork) -> BenchNetwork:
     cells = [cell for cell in grid.plan.cells(network) if grid.done(cell)]
     first = _read(cells[0])
+    stages = [stage for stage in (network.config.train, network.config.second) if stage]
     return BenchNetwork(
         key=network.key,
         recipe=network.config.recipe,
         kind=network.config.backbone.name or network.config.backbone.kind,
-        objective=network.config.train.objective,
-        epochs=network.config.train.epochs,
+        objective=", then ".join(stage.objective for stage in stages),
+        epochs=sum(stage.epochs for stage in stages),
         seconds=first.seconds["base"],
         parameters=int(first.cost["network_parameters"]),
         class_means=tuple(_rows(_read(cell)) for cell in cells if cell.method == BASELINE),

@@ -17,8 +17,7 @@ from fscil.core.config import Config, to_dict
 from fscil.core.errors import InputError, nearest
 from fscil.experiments.recipes import default_recipe, own_recipe
 from fscil.experiments.run import obstacle
-from fscil.training.checkpoint import load_classifier
-from fscil.training.loop import same_training
+from fscil.training.checkpoint import load_classifier, same_training
 
 BASELINE, FLOOR = "prototypes", "lazy"  # always measured: what the others are compared with
 
@@ -169,7 +168,8 @@ def _obstacle(name: str, config: Config, trained: bool) -> str:
     """Why this method cannot run with this recipe; empty if it can. A wrong option raises."""
     if reason := obstacle(name, config):
         return reason
-    for teacher in [] if trained else _split(config.train.teacher):
+    teachers = [path for stage in (config.train, config.last) for path in _split(stage.teacher)]
+    for teacher in [] if trained else teachers:
         if not Path(teacher).exists():
             return (
                 f"{methods.REGISTRY[name].title} by the recipe {config.recipe} needs the teacher {teacher}, which does "
@@ -186,17 +186,19 @@ def _key(config: Config) -> str:
     """A folder's name: readable, and different for whatever makes another network or other sessions."""
     shaping = to_dict(config)
     shaping |= {"recipe": "", "draws": 0, "methods": [], "options": {}, "accelerator": "", "devices": 1, "strategy": ""}
-    shaping["train"] |= {"checkpoint_seconds": 0, "compile": "", "graph": ""}
+    for stage in ("train", "second"):
+        if shaping[stage]:
+            shaping[stage] |= {"checkpoint_seconds": 0, "compile": "", "graph": ""}
     shaping["data"]["download"] = False
     _drop_later_keys(shaping)
     digest = hashlib.sha256(json.dumps(shaping, sort_keys=True).encode()).hexdigest()[:8]
-    return f"{config.backbone.kind}-{config.train.objective}-{digest}"
+    return f"{config.backbone.kind}-{config.last.objective}-{digest}"
 
 
 # Keys that came later, by group. Where they have their default they have no say, so that folders from before keep
 # their names.
 _LATER = {
-    "": ("deterministic",),
+    "": ("deterministic", "second"),
     "backbone": ("start",),
     "train": (
         "milestones",
@@ -244,7 +246,7 @@ def _as_trained(default: Config, request: BenchRequest) -> Config:
     if len(request.checkpoints) > 1:
         raise InputError("--same-backbone takes one --checkpoint, the network that all methods share.")
     stored = _stored(request.checkpoints[0])
-    return replace(default, backbone=stored.backbone, train=stored.train, seed=stored.seed)
+    return replace(default, backbone=stored.backbone, train=stored.train, second=stored.second, seed=stored.seed)
 
 
 def _stored(path: Path) -> Config:
