@@ -190,7 +190,7 @@ def _key(config: Config) -> str:
         if shaping[stage]:
             shaping[stage] |= {"checkpoint_seconds": 0, "compile": "", "graph": ""}
     shaping["data"]["download"] = False
-    _drop_later_keys(shaping)
+    drop_later_keys(shaping)
     digest = hashlib.sha256(json.dumps(shaping, sort_keys=True).encode()).hexdigest()[:8]
     return f"{config.backbone.kind}-{config.last.objective}-{digest}"
 
@@ -209,11 +209,12 @@ _LATER = {
         "epoch_steps",
         "frozen_statistics",
     ),
-    "train.augment": ("border", "hue", "jitter", "grey", "blank"),
+    "train.augment": ("border", "hue", "jitter", "grey", "blank", "epochs"),
 }
 
 
-def _drop_later_keys(shaping: dict[str, Any]) -> None:
+def drop_later_keys(shaping: dict[str, Any]) -> None:
+    """Make a resolved config, in place, what it was before there were those of its keys that have their default."""
     default = to_dict(Config())
     for group, keys in _LATER.items():
         found, usual = shaping, default
