@@ -17,7 +17,7 @@ def network() -> nn.Module:
 
 def test_it_follows_slowly() -> None:
     source, slow = network(), MomentumCopy(0.9)
-    slow.follow(source)
+    slow.begin(source)
     expected = [p.detach().clone() for p in source.parameters()]
     for _ in range(20):
         with torch.no_grad():
@@ -32,13 +32,18 @@ def test_it_follows_slowly() -> None:
     assert torch.allclose(slow(source, x), twin(x), atol=1e-5)
 
 
-def test_before_its_first_step_it_is_the_network() -> None:
+def test_it_begins_as_the_network_was() -> None:
     source, slow, x = network(), MomentumCopy(0.9), torch.randn(5, 3)
-    assert torch.allclose(slow(source, x), source(x))
+    slow.begin(source)
+    before = source(x)
+    with torch.no_grad():
+        source[0].weight.mul_(3)
+    assert torch.allclose(slow(source, x), before)
 
 
 def test_no_gradient_and_no_hand_on_the_network() -> None:
     source, slow, x = network(), MomentumCopy(0.9), torch.randn(5, 3)
+    slow.begin(source)
     slow.follow(source)
     before = {name: value.clone() for name, value in source.state_dict().items()}
     assert not slow(source, x).requires_grad
@@ -46,13 +51,14 @@ def test_no_gradient_and_no_hand_on_the_network() -> None:
     assert not list(slow.parameters())
 
 
-def test_a_fresh_one_loads_the_state_of_one_that_has_begun() -> None:
+def test_one_that_continues_has_the_state_of_the_one_before() -> None:
     source, slow, x = network(), MomentumCopy(0.5), torch.randn(5, 3)
-    slow.follow(source)
+    slow.begin(source)
     with torch.no_grad():
         source[0].weight.mul_(3)
     slow.follow(source)
     fresh = MomentumCopy(0.5)
+    fresh.begin(source)
+    assert not torch.equal(fresh(source, x), slow(source, x))
     fresh.load_state_dict(slow.state_dict())
     assert torch.equal(fresh(source, x), slow(source, x))
-    fresh.load_state_dict(slow.state_dict())  # and again, over what it has

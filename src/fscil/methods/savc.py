@@ -13,7 +13,7 @@ from torch import Tensor
 
 from fscil.data.fantasy import FANTASIES, Transform
 from fscil.data.session import Session, View
-from fscil.methods.base import ClassMeans, class_means, features
+from fscil.methods.base import ClassMeans, features, mean_features
 
 
 @dataclass
@@ -21,9 +21,7 @@ class SAVC(ClassMeans):
     name = "savc"
     title = "SAVC"
     paper = "Song et al., CVPR 2023"
-    differences = (
-        "the last epoch is kept, not the best on the test set; one small crop and one random transform a step, not all"
-    )
+    differences = "the last epoch is kept, not the best on the test set; crops are not cut at whole pixels"
 
     # Transforms of every class; 0: as many as base training had, 2 where it had none.
     fantasies: Literal[0, 1, 2, 4, 12] = 0
@@ -39,8 +37,9 @@ class SAVC(ClassMeans):
         super().fit_base(session)
 
     def means(self, session: Session) -> Tensor:
-        """(transforms, classes, d)."""
-        return torch.stack([class_means(x, session) for x in self._all(features(session))])
+        """(transforms, classes, d): of features as they are, lengths and all, as the authors take them."""
+        means = [mean_features(x, session) for x in self._all(features(session))]
+        return F.normalize(torch.stack(means), dim=-1)
 
     def scores(self, view: View) -> Tensor:
         return self._cosines(self._all(view)).mean(0)

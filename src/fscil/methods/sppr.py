@@ -29,8 +29,8 @@ class SPPR(Method):
     title = "SPPR"
     paper = "Zhu et al., CVPR 2021"
     differences = (
-        "a new class keeps the mean of its first shots, not augmented; the authors draw other images of it in every later "
-        "session, with random crops; images are not enlarged to 224 pixels"
+        "a new class keeps the mean of its first shots as they are; the authors draw other images of it in every later "
+        "session, and crop them at random; images are not enlarged to 224 pixels"
     )
 
     refine_base: bool = True  # base rows are refined too (False: only new ones, as the authors' code for CUB-200)
@@ -109,7 +109,9 @@ class SPPR(Method):
                     new[task, support[some_classes(len(support), way, generator)]] = True
                 chosen = torch.randint(len(x), (self.batch,), generator=generator, device=x.device)
                 tables = part.refine(*pretend(part.table, means, new))
-                return sum(F.cross_entropy(part.relate(x[chosen], rows), labels[chosen]) for rows in tables) / self.tasks
+                return (
+                    sum(F.cross_entropy(part.relate(x[chosen], rows), labels[chosen]) for rows in tables) / self.tasks
+                )
 
             descend(loss, optimizer, self.steps, schedule)
         return {name: value.detach() for name, value in part.state_dict().items()}

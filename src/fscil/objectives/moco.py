@@ -4,9 +4,6 @@ In the contrast the same label attracts and all others repel. The keys come from
 slowly.
 """
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -56,44 +53,29 @@ def contrast(
 class MomentumCopy(nn.Module):
     """Tensors of the copy alone; its structure is borrowed from the network whenever it runs.
 
-    The copy begins at the first `follow`: until then it is the network itself. From then on, every call of `follow`
-    moves its parameters by 1 - momentum of the way. No gradient reaches them. BatchNorm's running statistics are the
-    copy's own: it runs in training mode, which does not read them.
+    The copy is what the network was at `begin`; every call of `follow` moves its parameters by 1 - momentum of the way.
+    No gradient reaches them. BatchNorm's running statistics are the copy's own: it runs in training mode, which does
+    not read them.
     """
-
-    started: Tensor
 
     def __init__(self, momentum: float) -> None:
         super().__init__()
         self.momentum = momentum
-        self.register_buffer("started", torch.zeros(()))  # knows the device before there is anything to copy
 
     def forward(self, network: nn.Module, x: Tensor) -> Tensor:
         with torch.no_grad():
-            tensors = self._tensors()
-            return functional_call(network, tensors, (x,)) if tensors else network(x)
+            return functional_call(network, self._tensors(), (x,))
+
+    def begin(self, network: nn.Module) -> None:
+        """To be called from `Objective.start`."""
+        for name, value in network.state_dict().items():
+            self.register_buffer(name.replace(".", "/"), value.clone())  # the name of a buffer has no dots
 
     @torch.no_grad()
     def follow(self, network: nn.Module) -> None:
         """To be called from `Objective.after_step`: one fused update on the device, which a recorded step repeats."""
-        if not self._tensors():
-            self._begin({name: value.clone() for name, value in network.state_dict().items()})
-        own = self._tensors()
-        values = dict(network.named_parameters())
+        own, values = self._tensors(), dict(network.named_parameters())
         torch._foreach_lerp_([own[name] for name in values], list(values.values()), 1 - self.momentum)
 
-    def _begin(self, tensors: Mapping[str, Tensor]) -> None:
-        for name, value in tensors.items():
-            self.register_buffer(name.replace(".", "/"), value.to(self.started.device))  # its name has no dots
-        self.started.fill_(1)
-
     def _tensors(self) -> dict[str, Tensor]:
-        own = {name.replace("/", "."): value for name, value in self._buffers.items() if value is not None}
-        return {name: value for name, value in own.items() if name != "started"}
-
-    def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *rest: Any) -> None:
-        # A training that continues has no copy yet, and its state has one.
-        held = {name.removeprefix(prefix): value for name, value in state_dict.items() if name.startswith(prefix)}
-        if missing := {name.replace("/", "."): value for name, value in held.items() if name not in self._buffers}:
-            self._begin(missing)
-        super()._load_from_state_dict(state_dict, prefix, *rest)
+        return {name.replace("/", "."): value for name, value in self._buffers.items() if value is not None}
