@@ -83,6 +83,18 @@ def test_a_head_goes_on_where_its_shape_is_the_same(tmp_path: Path, head: str, t
     assert (found.class_weights is not None) == taken
 
 
+def test_an_objective_goes_on_with_what_it_has_alike(tmp_path: Path) -> None:
+    wide = ("train.objective=wide_cross_entropy", "train.objective_options.width=8", "second.epochs=0")
+    for width, taken in ((8, True), (6, False)):
+        options = f"second.objective_options={{width={width}}}"
+        folder = tmp_path / str(width)
+        found = train_base(image_session(), staged(*wide, "second.objective=c-fscil", options), folder)
+        first = weights(folder / "first.safetensors")
+        assert first["objective.classes.weight"].shape == (4, 8)
+        assert set(found.extras) == {"embedding.weight", "embedding.bias"}
+        assert torch.equal(found.extras["embedding.weight"], first["objective.embedding.weight"][:width]) == taken
+
+
 @pytest.mark.parametrize("stop", [5, 16, 18])
 def test_a_kill_in_either_stage_leaves_the_same_weights(tmp_path: Path, stop: int) -> None:
     config = staged("backbone.drop_path=0.2", "second.checkpoint_seconds=0")

@@ -182,7 +182,7 @@ class Config(Checked):
     backbone: BackboneConfig = field(default_factory=BackboneConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
     # A second stage of base training, with settings of its own: it goes on from the network of the first (and its head,
-    # where the two have the same shape) with a new objective.
+    # where the two have the same shape) with a new objective, which keeps what the first one's had of the same name.
     second: TrainConfig | None = None
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # per method: what differs from its defaults
 

@@ -75,7 +75,7 @@ class Trainer:
         with torch.no_grad():
             self.plain.objective.start(model)
         if self.start:
-            _take_over(self.start.classifier, model)
+            _take_over(self.start, self.plain)
         optimizer = make_optimizer(self.plain, train, fused=on_gpu)
         compiled = train.compile == "on" or (train.compile == "auto" and on_gpu)
         ready = cast(nn.Module, torch.compile(self.plain)) if compiled else self.plain
@@ -262,12 +262,16 @@ class Trainer:
         }
 
 
-def _take_over(first: Classifier, second: Classifier) -> None:
-    """The network of the first stage, and its head where it has the same shape."""
-    second.backbone.load_state_dict(first.backbone.state_dict())
-    old, new = first.head.state_dict(), second.head.state_dict()
+def _take_over(first: Checkpoint, second: TrainingLoss) -> None:
+    """The network of the first stage, its head where it has the same shape, and what both objectives have alike."""
+    network = second.classifier
+    network.backbone.load_state_dict(first.backbone.state_dict())
+    old, new = first.classifier.head.state_dict(), network.head.state_dict()
     if {name: value.shape for name, value in old.items()} == {name: value.shape for name, value in new.items()}:
-        second.head.load_state_dict(old)
+        network.head.load_state_dict(old)
+    own = {name: value.shape for name, value in second.objective.state_dict().items()}
+    alike = {name: value for name, value in first.extras.items() if own.get(name) == value.shape}
+    second.objective.load_state_dict(alike, strict=False)
 
 
 def count_steps(train: TrainConfig, session: Session, world: int) -> int:
