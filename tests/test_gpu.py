@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
 
 from fscil.backbones.extract import extract
 from fscil.core import config as configs
 from fscil.core.config import Config
 from fscil.data import load_benchmark
+from fscil.data.augment import Mixed
 from fscil.evaluation.features import FeatureCache
 from fscil.evaluation.protocol import run_method
 from fscil.experiments.run import Run
 from fscil.methods import make, yourself
 from fscil.metrics import summary
-from fscil.objectives import OBJECTIVES
+from fscil.objectives import OBJECTIVES, Episode, Objective, ObjectiveOptions, Setting
+from fscil.objectives.base import batched_features
+from fscil.objectives.cross_entropy import mixed_cross_entropy
 from fscil.training.checkpoint import load_classifier
 from fscil.training.loop import train_base
 
@@ -31,6 +38,34 @@ pytestmark = [
 
 def digits(*overrides: str) -> Config:
     return configs.load("digits", ["accelerator=cuda", *overrides])
+
+
+class _NearMeans(Objective):
+    """Cross-entropy of an episode, and features near the class means of the epoch's start."""
+
+    means: Tensor
+
+    @dataclass(frozen=True)
+    class Options(ObjectiveOptions):
+        alone: bool = False
+
+    def __init__(self, options: Any, setting: Setting) -> None:
+        super().__init__(options, setting)
+        self.scale = nn.Parameter(torch.ones(()))
+        self.register_buffer("means", torch.zeros(setting.classes, setting.dim))
+
+    def episode(self) -> Episode:
+        return Episode(3, 5, self.options.alone)
+
+    def every_epoch(self, classifier: Any, images: Tensor, labels: Tensor) -> None:
+        found = batched_features(classifier, images)
+        self.means.copy_(torch.stack([found[labels == c].mean(0) for c in range(self.setting.classes)]))
+
+    def forward(self, classifier: Any, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
+        features = [classifier.backbone(view.images) for view in views]
+        logits = [self.scale * classifier.head(each) for each in features]
+        losses = [mixed_cross_entropy(one, view) for one, view in zip(logits, views, strict=True)]
+        return torch.stack(losses).sum() + (features[-1] - self.means[views[-1].labels]).square().mean(), logits[0]
 
 
 def test_compiled_bf16_training_learns(tmp_path: Path) -> None:
@@ -78,6 +113,39 @@ def test_a_recorded_step_is_the_step(tmp_path: Path) -> None:
     assert len(losses[0]) > 10  # the first steps are not recorded
     assert losses[0] == pytest.approx(losses[1], rel=1e-2)  # bf16, and sums in any order
     assert losses[0][0] > losses[0][-1]
+
+
+@pytest.mark.parametrize("alone", [False, True])
+def test_a_recorded_step_with_an_episode_is_the_step(
+    alone: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same images and the same means in both, so the same losses as far as bf16 goes."""
+    monkeypatch.setitem(OBJECTIVES, "episodes", _NearMeans)
+    session = load_benchmark(digits().data).session(0)
+    losses = []
+    for graph in ("off", "on"):
+        config = digits(
+            "train.objective=episodes", "train.epochs=2", "train.epoch_steps=12", "train.compile=off",
+            f"train.objective_options.alone={str(alone).lower()}", f"train.graph={graph}", "train.objective_rate=0.5",
+            "train.milestones=[1]",
+        )  # fmt: skip
+        losses.append(train_base(session, config, tmp_path / graph).info["losses"])
+    assert len(losses[0]) == 24
+    assert losses[0] == pytest.approx(losses[1], rel=1e-2)
+    assert losses[0][0] > losses[0][-1]
+
+
+def test_both_stages_are_recorded(tmp_path: Path) -> None:
+    session = load_benchmark(digits().data).session(0)
+    losses = []
+    for graph in ("off", "on"):
+        config = digits(
+            "train.epochs=2", "train.compile=off", f"train.graph={graph}", "second.epochs=2", "second.compile=off",
+            f"second.graph={graph}", "second.frozen_statistics=true",
+        )  # fmt: skip
+        found = train_base(session, config, tmp_path / graph).info["losses"]
+        losses.append([*load_classifier(tmp_path / graph / "first.safetensors").info["losses"], *found])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-2)
 
 
 @pytest.mark.parametrize("objective", sorted(OBJECTIVES))
