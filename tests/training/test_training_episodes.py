@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +17,11 @@ from torch import Tensor
 from fscil.backbones.extract import extract
 from fscil.core.options import Count, Whole
 from fscil.data.augment import Mixed
+from fscil.data.session import Session
 from fscil.objectives import OBJECTIVES, Episode, Objective, ObjectiveOptions, Setting
 from fscil.objectives.base import batched_features
 from fscil.objectives.cross_entropy import mixed_cross_entropy
-from fscil.training.checkpoint import read_tensors
+from fscil.training.checkpoint import load_classifier, read_tensors
 from fscil.training.loop import train_base
 from fscil.training.trainer import Trainer
 
@@ -212,3 +214,29 @@ def test_images_are_augmented_in_the_first_epochs_alone() -> None:
         for view in probe.seen[step]:
             same = [image.contiguous().numpy().tobytes() in as_they_are for image in view.images]
             assert all(same) if step >= 2 else not any(same)
+
+
+class Carrier(Session):
+    """A session that brings the objective along into processes that were started without it."""
+
+    def __reduce__(self) -> Any:
+        return _unpacked, (self.index, self.classes, self.images, self.labels)
+
+
+def _unpacked(*parts: Any) -> Session:
+    OBJECTIVES["probe"] = Probe
+    return Session(*parts)
+
+
+@pytest.mark.slow
+def test_two_processes_see_the_same_episodes_and_the_same_epochs(tmp_path: Path) -> None:
+    training, _ = probed("train.epoch_steps=3", "second.objective=probe", "second.epochs=2", "second.batch_size=32")
+    session, curves = image_session(), []
+    carrier = Carrier(session.index, session.classes, session.images, session.labels)
+    for devices in (1, 2):
+        folder = tmp_path / str(devices)
+        last = train_base(carrier, dataclasses.replace(training.config, devices=devices), folder).info["losses"]
+        curves.append([*load_classifier(folder / "first.safetensors").info["losses"], *last])
+    assert len(curves[0]) == len(curves[1]) == 12 + 4
+    assert max(abs(a - b) for a, b in zip(*curves, strict=True)) < 1e-3
+    assert len(set(curves[0])) > 10
