@@ -15,7 +15,7 @@ from torch import Tensor
 from fscil.backbones import CosineHead
 from fscil.core.options import Amount, Bounds, Count, Positive
 from fscil.data.session import Session, View
-from fscil.methods.base import ClassMeans, class_means, descend, features, seeded
+from fscil.methods.base import ClassMeans, descend, features, mean_features, seeded
 from fscil.objectives.clom import ExtraBranch
 from fscil.objectives.margins import related_margins, with_margins
 from fscil.training.checkpoint import under
@@ -28,9 +28,7 @@ class CLOM(ClassMeans):
     name = "clom"
     title = "CLOM"
     paper = "Zou et al., NeurIPS 2022"
-    differences = (
-        "the last epoch is kept, not the best on the test set; shots are not augmented; class relations every step"
-    )
+    differences = "the last epoch is kept, not the best on the test set; shots are not augmented"
 
     weight_extra: Amount = 1.0  # of the branch's cosines (the paper adds both up)
     width: Count = 256  # the rest is for networks that come without a branch: its width
@@ -45,17 +43,24 @@ class CLOM(ClassMeans):
         learned = under("branch.", session.extras)
         self.branch_ = learned or self._learn(features(session).final, session.labels, len(session.classes))
         super().fit_base(session)
-        self.extra_ = class_means(self._wide(features(session)), session)
+        self.extra_ = self._means(self._wide(features(session)), session)
 
     def fit_novel(self, session: Session) -> None:
         super().fit_novel(session)
-        self.extra_ = torch.cat([self.extra_, class_means(self._wide(features(session)), session)])
+        self.extra_ = torch.cat([self.extra_, self._means(self._wide(features(session)), session)])
+
+    def means(self, session: Session) -> Tensor:
+        return self._means(features(session).final, session)
 
     def scores(self, view: View) -> Tensor:
         return super().scores(view) + self.weight_extra * self._extra(view)
 
     def variants(self) -> dict[str, Callable[[View], Tensor]]:
         return {"features alone": super().scores, "branch alone": self._extra}
+
+    def _means(self, x: Tensor, session: Session) -> Tensor:
+        """Of features as they are, lengths and all, as the authors take them."""
+        return F.normalize(mean_features(x, session), dim=-1)
 
     def _extra(self, view: View) -> Tensor:
         return F.normalize(self._wide(view), dim=-1) @ self.extra_.T

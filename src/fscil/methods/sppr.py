@@ -109,9 +109,8 @@ class SPPR(Method):
                     new[task, support[some_classes(len(support), way, generator)]] = True
                 chosen = torch.randint(len(x), (self.batch,), generator=generator, device=x.device)
                 tables = part.refine(*pretend(part.table, means, new))
-                return (
-                    sum(F.cross_entropy(part.relate(x[chosen], rows), labels[chosen]) for rows in tables) / self.tasks
-                )
+                losses = [F.cross_entropy(part.relate(x[chosen], rows), labels[chosen]) for rows in tables]
+                return torch.stack(losses).mean()
 
             descend(loss, optimizer, self.steps, schedule)
         return {name: value.detach() for name, value in part.state_dict().items()}

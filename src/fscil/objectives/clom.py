@@ -4,17 +4,19 @@ A negative margin keeps the features from over-fitting the base classes, so that
 branch learn what is particular to the base classes. Both grow with how alike two classes are (`margins`).
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fscil.backbones import CosineHead
 from fscil.core.options import Amount, Count
 from fscil.data.augment import Mixed
-from fscil.objectives.base import Objective, ObjectiveOptions, Setting, restored
+from fscil.objectives.base import Objective, ObjectiveOptions, Setting, restored, start_as_linear
 from fscil.objectives.margins import margin_cross_entropy, related_margins
 
 
@@ -24,6 +26,8 @@ class ExtraBranch(nn.Module):
     def __init__(self, dim: int, width: int) -> None:
         super().__init__()
         self.linear = nn.Linear(dim, width, bias=False)
+        bound = 1 / math.sqrt(width)  # of its outputs: the authors' matrix stands the other way round
+        nn.init.uniform_(self.linear.weight, -bound, bound)
         self.norm = nn.BatchNorm1d(width)
 
     def forward(self, features: Tensor) -> Tensor:
@@ -35,6 +39,9 @@ class ExtraBranch(nn.Module):
 
 
 class CLOMObjective(Objective):
+    margins: Tensor
+    extra_margins: Tensor
+
     @dataclass(frozen=True)
     class Options(ObjectiveOptions):
         width: Count = 256  # of the extra branch
@@ -48,17 +55,25 @@ class CLOMObjective(Objective):
         super().__init__(options, setting)
         self.branch = ExtraBranch(setting.dim, options.width)
         self.head = CosineHead(options.width, setting.outputs, setting.scale)
+        self.register_buffer("margins", torch.zeros(setting.outputs, setting.outputs))
+        self.register_buffer("extra_margins", torch.zeros(setting.outputs, setting.outputs))
+
+    def start(self, classifier: Any) -> None:
+        for head in (classifier.head, self.head):
+            start_as_linear(head)
+
+    def every_epoch(self, classifier: Any, images: Tensor, labels: Tensor) -> None:
+        """How alike two classes are is asked of the class weights once an epoch, as in the authors' code."""
+        o = self.options
+        self.margins.copy_(related_margins(classifier.head.weight[: self.setting.outputs], o.average, o.alike))
+        self.extra_margins.copy_(related_margins(self.head.weight, o.extra_average, o.extra_alike))
 
     def forward(self, classifier: Any, views: Sequence[Mixed], progress: Tensor) -> tuple[Tensor, Tensor]:
-        o = self.options
         features = classifier.backbone(views[0].images)
         logits = classifier.head(features)
-        # The authors refresh the class relations once an epoch; they are cheap, so here it is every step.
-        margins = related_margins(classifier.head.weight[: self.setting.outputs], o.average, o.alike)
-        plain = self._loss(logits, views[0], margins)
         extra = self.head(self.branch(features))  # its gradient reaches the features too
-        margins = related_margins(self.head.weight, o.extra_average, o.extra_alike)
-        return plain + o.weight * self._loss(extra, views[0], margins), logits
+        loss = self._loss(logits, views[0], self.margins)
+        return loss + self.options.weight * self._loss(extra, views[0], self.extra_margins), logits
 
     def _loss(self, logits: Tensor, batch: Mixed, margins: Tensor) -> Tensor:
         return margin_cross_entropy(logits, batch, margins, self.setting.scale, self.setting.label_smoothing)
