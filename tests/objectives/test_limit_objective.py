@@ -85,6 +85,19 @@ def test_only_chained_tasks_differ() -> None:
     assert abs(loss(tasks=1) - loss(tasks=2)) > 1e-4
 
 
+def test_the_query_may_keep_its_length() -> None:
+    """As the released code has it on miniImageNet and CUB-200: q' times unit w', not the cosine."""
+    network, part, views = classifier(), made(tasks=1, unit_query=False), [batch(), support_view()]
+    with torch.no_grad():
+        few = network.backbone(views[1].images).view(WAY, SHOT, -1).mean(1)
+        rows = part.rows.clone()
+        rows[[3, 1]] = few
+        cosines, adapted = written_out(part.calibration, rows, network.backbone(views[0].images))
+        logits = 16.0 * cosines * adapted.norm(dim=1, keepdim=True)
+        expected = F.cross_entropy(logits[:, :CLASSES], views[0].labels)
+    assert part(network, views, torch.zeros(()))[0].item() == pytest.approx(expected.item(), rel=1e-4)
+
+
 def test_a_step_as_published() -> None:
     options = LIMITObjective.Options()
     assert (options.way, options.shot, options.tasks, options.chain_queries) == (16, 1, 32, True)
