@@ -12,12 +12,15 @@ import torch.nn.functional as F
 from small_networks import CLASSES, batch, objective
 from torch import Tensor, nn
 
+from fscil.core import config as configs
 from fscil.core.config import BackboneConfig, TrainConfig
 from fscil.core.errors import InputError
 from fscil.data.augment import Mixed
 from fscil.objectives.base import Episode
 from fscil.objectives.c_fscil import CFSCILObjective, WideCrossEntropy, episode_loss, evaluating, softabs
 from fscil.training.checkpoint import Classifier
+from fscil.training.loss import TrainingLoss
+from fscil.training.optimizer import learning_rate, make_optimizer
 
 SHOT, QUERY, ROWS, WIDTH = 2, 3, 7, 8
 
@@ -209,6 +212,31 @@ def test_an_episode_is_of_all_classes_with_5_and_10_images() -> None:
     assert objective("c-fscil").episode() == Episode(CLASSES, 15, alone=True)
     assert objective("c-fscil", shot=1, query=2).episode() == Episode(CLASSES, 3, alone=True)
     assert objective("wide_cross_entropy").episode() is None
+
+
+def test_pace_and_optimizer_of_the_recipe_are_the_released_ones() -> None:
+    """119 epochs with a tenth of the rate after every 30; 70,000 episodes with a tenth after every 30,000."""
+    config = configs.load("cifar100_c_fscil")
+    assert config.second is not None
+    assert (config.train.epochs, config.train.batch_size) == (119, 128)
+    assert config.second.epochs * config.second.epoch_steps == 70_000
+    for train, length in ((config.train, 234), (config.second, 1000)):
+        plain = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=0.01)
+        schedule = torch.optim.lr_scheduler.StepLR(plain, 30)
+        drops = [round(epoch * length) for epoch in train.milestones]
+        assert (train.warmup_epochs, train.clip, train.ema, train.label_smoothing) == (0, 0, 0, 0)
+        for epoch in range(train.epochs):
+            for step in (epoch * length, (epoch + 1) * length - 1):
+                rate = learning_rate(step, train.epochs * length, 0, train.lr, train.min_lr, drops, train.gamma)
+                assert rate == pytest.approx(plain.param_groups[0]["lr"], rel=1e-9)
+            plain.step()
+            schedule.step()
+        whole = TrainingLoss(convolutional(), objective(train.objective, dim=64), train)
+        groups = make_optimizer(whole, train, fused=False).param_groups
+        assert sum(len(group["params"]) for group in groups) == len(list(whole.parameters()))
+        for group in groups:
+            assert (group["weight_decay"], group["momentum"], group["nesterov"]) == (5e-4, 0.9, True)
+            assert group["dampening"] == 0
 
 
 def test_evaluating_leaves_no_trace() -> None:
