@@ -151,7 +151,12 @@ def test_both_stages_are_recorded(tmp_path: Path) -> None:
 @pytest.mark.parametrize("objective", sorted(OBJECTIVES))
 def test_every_objective_can_be_recorded(objective: str, tmp_path: Path) -> None:
     """Nothing in them waits for the device, and nothing that changes from step to step lives outside tensors."""
-    extra = {"dot_regression": ["train.head=etf", "train.clip=0"], "s3c": ["train.augment.turn=0.75"]}
+    extra = {
+        "cec": ["train.objective_options={way=3, query=5}"],
+        "dot_regression": ["train.head=etf", "train.clip=0"],
+        "limit": ["train.objective_options={way=3}", "train.augment.autoaugment=true", "train.augment.epochs=1"],
+        "s3c": ["train.augment.turn=0.75"],
+    }
     session = load_benchmark(digits().data).session(0)
     runs = []
     for graph in ("off", "on"):
