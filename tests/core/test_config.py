@@ -52,12 +52,12 @@ def test_the_resolved_config_builds_itself_again() -> None:
 # sha256 of the resolved config, as it was when every recipe was written out in full: the measured results and stored
 # networks belong to these, so a recipe that is written another way must still resolve to the same.
 RESOLVED = {
-    "cifar100_alice": "8c33a06519c739f72d92fc7e2b75ebdd959cd8e1bd3480ea3cdf8b742f491849",
+    "cifar100_alice": "24b3c0066491412a6ee1dc0fa110fc894c1943a4ad63bdd8c15d46bb97b97116",
     "cifar100_c_fscil": "410f6b487b49752a8fe501497e7589316fded713b7cee7cb810516ca915b704a",
     "cifar100_cec": "d8f086b599b3ed3da8df4958065f739b2fd48c57e381ee31640367b4b00bd5b1",
     "cifar100_clom": "90dd52db2d41c8916df27af28ae3ed397ddb14e9f7290f2ce28105adeb041746",
-    "cifar100_fact": "1b8c5a8d4014256838a72f73fc965e7debe25da87ed7e7b82e233dd71b55430a",
-    "cifar100_fecam": "f05466ee0e1dd5756b1e18afa1322ec32bae9978cc958300c9136b87ccb62494",
+    "cifar100_fact": "e8cebdab082d1fb231489ef430d482ffba5edd051722c857dc0ce44d20cd3315",
+    "cifar100_fecam": "f59f59e99b2c9f83f4c242ec8457f3d3c109865b19e0cfe2e836db69a6733345",
     "cifar100_limit": "515180a29abca336566c3b6682b9fcd8d6ff66b32022109f3d6021fdd4731371",
     "cifar100_nc_fscil": "944d711e0ad8ea43c8f710b36803fc9eb94ba9b6e5321703f950c78d7efc47f3",
     "cifar100_paper": "d08a14f2e317bd541029ff50a3a2efc98268ec609eb008432b90f4b2db68433f",
@@ -65,7 +65,7 @@ RESOLVED = {
     "cifar100_paper_zscore": "9cf432bcb08835494a736f088ed1f48f89019ba200b3433e43419e21bc72ec44",
     "cifar100_plain": "e5f5b33840920d23f078f6a5dd2fea7be81bc966d2d6242f365a3147b5afacf8",
     "cifar100_resnet12": "90877301f421fd48d9f78d7566515db66e075a253af08e0996f0e208838c8320",
-    "cifar100_s3c": "ce04f6acbbd8e5d90fb9049cebd386c20819cfb03f3bede606b221deec32b768",
+    "cifar100_s3c": "18155513c401dcd22ae98fff4fe5ca70aa6b5b77f83b494e6de89b3b6196811b",
     "cifar100_savc": "f26e4e0494145ab47d3622998f86096908504a6688c5a1d30f9c8f23c8b5207d",
     "cifar100_sppr": "ab4eac4fcd6097a5907e7107fdf2c46a5e02acb264dbe34556d5802802ffa563",
     "cifar100_teacher": "11d75aa1914178f1c009fa9559e85feeee1377578a7a141ca6757cf15aed45d2",
@@ -326,11 +326,11 @@ def test_recipes_and_pages_follow_the_pseudo_sessions_of_their_methods() -> None
         trials: list[dict[str, Any]] = study[method]["trials"]
         return max(trials, key=lambda trial: sum(fmean(trial[metric]) for metric in metrics))
 
-    alice = best("alice", "gacc_grid")["train"]
-    assert alice == best("alice", "gacc_grid", "aacc")["train"]
+    # Short trainings preferred something else; the recipes have the authors' values, and the page says why.
+    assert best("alice", "gacc_grid")["train"] == {"lr": 0.03, "epochs": 30, "fused": 1.0}
     for recipe in ("cifar100_alice", "cifar100_fecam"):
         train = configs.load(recipe).train
-        assert (train.lr, train.objective_options["fused"]) == (alice["lr"], alice["fused"])
+        assert (train.lr, train.objective_options["fused"]) == (0.01, 4.0)
     assert best("s3c", "gacc_grid")["options"] == best("s3c", "gacc_grid", "aacc")["options"] == {"rows": "head"}
     # The two disagree here; the page says so, and when the rule was settled.
     assert best("c-fscil", "gacc_grid")["options"] == {"meta_steps": 30}
