@@ -5,6 +5,7 @@ from pathlib import Path
 
 from docs_maker.printed_rows import printed_rows_table
 from docs_maker.protocol import differences
+from docs_maker.rectification import rectification
 from fscil.metrics.names import METRICS, label
 from fscil.pages.ablation.page import parts
 from fscil.pages.kit.prose import number, plural, plus_minus
@@ -28,7 +29,7 @@ _PUBLISHED = {"cifar100": ("cifar", "novel-cifar", "ablation-cifar")}  # compari
 def results_page(measured: Sequence[MeasuredBenchmark], root: str) -> str:
     """`root` is the folder of the results, as seen from where the page will stand: links lead there."""
     sections = [section for benchmark in measured for section in _benchmark(benchmark, root)]
-    return "\n\n".join([GENERATED, *_opening(), *sections]) + "\n"
+    return "\n\n".join([GENERATED, *_opening(), *sections, *rectification(measured, root)]) + "\n"
 
 
 def _opening() -> list[str]:
@@ -77,7 +78,8 @@ def _ablation(path: Path, ablation: Ablation, root: str) -> list[str]:
     link = f"[{path.as_posix()}]({root}/{path.as_posix()})"
     seconds = f"{ablation.seconds:,.0f} s on {ablation.hardware.get('name', 'unknown hardware')}"
     made = f"Recipe {ablation.recipe}, {plural(ablation.draws, 'draw')}, {seconds}; all numbers from {link}."
-    return [f"### Ablation of YourSelf, {ablation.recipe}", made, *parts(ablation, 4)]
+    title = "Ablation of YourSelf" if ablation.steps else "What YourSelf is given"
+    return [f"### {title}, {ablation.recipe}", made, *parts(ablation, 4)]
 
 
 def _measured_row(group: Group, root: str) -> list[str]:
