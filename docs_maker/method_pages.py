@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from docs_maker.results_page import COLUMNS
+from docs_maker.seen import footnotes, marks
 from fscil.core.errors import InputError
 from fscil.metrics.names import label
 from fscil.pages.kit.prose import plus_minus
@@ -31,16 +32,17 @@ def method_pages(measured: Sequence[MeasuredBenchmark], root: str, docs: Path) -
 
 
 def _numbers(measured: Sequence[MeasuredBenchmark], method: str, root: str) -> str:
-    rows = [_row(each, group, root) for each in measured for group in each.groups if group.first.method == method]
-    if not rows:
+    found = [(each, group) for each in measured for group in each.groups if group.first.method == method]
+    if not found:
         return "Not measured yet."
     header = ("Data", "Network", "Base training of", "Draws", *map(label, _COLUMNS), "Files")
-    return markdown(table(method, header, rows))
+    numbers = markdown(table(method, header, [_row(each, group, root) for each, group in found]))
+    return "\n\n".join([numbers, *footnotes([group for _, group in found])])
 
 
 def _row(measured: MeasuredBenchmark, group: Group, root: str) -> list[str]:
     plan = datasets().get(dataset_key(measured.dataset))
-    title, recipe = plan.title if plan else measured.dataset, f"`{group.first.recipe}`"
+    title, recipe = plan.title if plan else measured.dataset, f"`{group.first.recipe}`{marks(group)}"
     cells = [plus_minus(group.spread(key)) for key in _COLUMNS]
     return [title, _network(group), recipe, str(len(group.results)), *cells, f"[results]({root}/{group.folder})"]
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from docs_maker.printed_rows import printed_rows_table
 from docs_maker.protocol import differences
 from docs_maker.rectification import rectification
+from docs_maker.seen import footnotes, marks
 from fscil.metrics.names import METRICS, label
 from fscil.pages.ablation.page import parts
 from fscil.pages.kit.prose import number, plural, plus_minus
@@ -67,6 +68,7 @@ def _methods(groups: Sequence[Group], plan: BenchmarkPlan | None, root: str) -> 
     printed = _published_rows(plan) if plan else []
     header = ("Method, recipe", "Draws", *map(label, COLUMNS), "Where from")
     sections = [markdown(table("Results", header, [*(_measured_row(group, root) for group in groups), *printed]))]
+    sections += footnotes(groups)
     if not plan or not printed:
         sections.append("There are no published numbers for these sessions.")
     elif compared := printed_rows_table(groups, printed_table(_PUBLISHED[plan.key][0]).rows):
@@ -84,7 +86,7 @@ def _ablation(path: Path, ablation: Ablation, root: str) -> list[str]:
 
 def _measured_row(group: Group, root: str) -> list[str]:
     cells = [plus_minus(group.spread(key)) for key in COLUMNS]
-    return [f"**{group.name}**", str(len(group.results)), *cells, f"[ours]({root}/{group.folder})"]
+    return [f"**{group.name}**{marks(group)}", str(len(group.results)), *cells, f"[ours]({root}/{group.folder})"]
 
 
 def _published_rows(plan: BenchmarkPlan) -> list[list[str]]:

@@ -59,7 +59,9 @@ def test_the_whole_loss_against_a_slow_twin(choice: str, monkeypatch: pytest.Mon
     part.attached[0] = False  # a class to which none is attached
     images, labels = batch(10).images, torch.tensor([0, 1, 2, 3, 0, 1, 2, 3, 1, 1])
     drawn = remember(monkeypatch, "rand")
-    loss, logits = part(network, [Mixed(images, labels, labels, torch.ones(10))], NOW)
+    others, shares = labels.clone(), torch.ones(10)
+    others[3:6], shares[3:6] = torch.tensor([1, 2, 0]), torch.tensor([0.9, 0.4, 0.7])  # some are mixed already
+    loss, logits = part(network, [Mixed(images, labels, others, shares)], NOW)
     order, uniform = drawn
     assert [len(order), len(uniform)] == [10, 2]
     partner = sorted(range(10), key=lambda number: float(order[number]))
@@ -72,17 +74,19 @@ def test_the_whole_loss_against_a_slow_twin(choice: str, monkeypatch: pytest.Mon
     inner = [network.backbone.forward_until(image[None], 1) for image in images]
     first, second, mixtures = [], [], []
     for i in range(10):
-        y = int(labels[i])
+        y, other = int(labels[i]), int(others[i])
         real = scores(network.backbone.forward_from(inner[i], 1)[0], part.anchors)
         assert torch.allclose(torch.stack(real[:CLASSES]), logits[i], atol=1e-4)
-        first.append(surprise(real[:CLASSES], y))
+        of_both = [surprise(real[:CLASSES], label) for label in (y, other)]
+        first.append(shares[i] * of_both[0] + (1 - shares[i]) * of_both[1])
         mask = part.attached[y].tolist()
         if choice == "released":
             target = best(float(score.detach()) * on for score, on in zip(real[CLASSES:], mask, strict=True))
         else:
             allowed = [k for k in range(5) if mask[k] or not any(mask)]
             target = allowed[best(real[CLASSES + k] for k in allowed)]
-        second.append(surprise(real[:y] + real[y + 1 :], CLASSES - 1 + target))
+        left = [k for k in range(CLASSES + 5) if k not in (y, other)]
+        second.append(surprise([real[k] for k in left], left.index(CLASSES + target)))
         if labels[partner[i]] == y:
             continue
         mixed = scores(

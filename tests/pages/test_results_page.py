@@ -15,6 +15,7 @@ from report_documents import document
 from docs_maker.__main__ import generated, main
 from docs_maker.method_pages import BEGIN, END, method_pages
 from docs_maker.results_page import results_page
+from docs_maker.seen import choices, marks
 from fscil.core.errors import InputError
 from fscil.results.grouping import collect
 
@@ -256,3 +257,43 @@ def test_reimplementations_stand_beside_the_printed_rows_with_both_ranks(results
 def test_nothing_is_put_beside_printed_rows_where_no_recipe_of_a_method_was_run(tmp_path: Path) -> None:
     write(tmp_path / "results" / "shots-0.json", measured(0, "savc"))
     assert "beside the printed rows" not in page(tmp_path / "results")
+
+
+def test_rows_that_rest_on_choices_made_with_test_numbers_in_sight_are_marked(results: Path) -> None:
+    fused = {"train": {"objective": "alice", "objective_options": {"fused": 1.0}}}
+    four = {"train": {"objective": "alice", "objective_options": {"fused": 4.0}}}
+    chosen = {"options": {"yourself": {"whitened": 0.6, "centring": 0.8}}}
+    for name, method, changes in (
+        ("a", "alice", fused),
+        ("b", "fecam", fused),
+        ("c", "cec", four),
+        ("d", "teen", chosen),
+    ):
+        write(results / "cifar100" / name / "shots-0.json", measured(0, method, **changes))
+    write(results / "cifar100" / "e" / "shots-0.json", {**measured(0, "yourself", **chosen), "recipe": "mine"})
+    text = page(results)
+    names = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| **")]
+    marked = {name.split("**")[1]: name.split("**")[2].split() for name in names}
+    assert {name: found for name, found in marked.items() if found} == {
+        "alice, cifar100_yourself": ["¹"],
+        "fecam, cifar100_yourself": ["¹"],
+        "YourSelf+, mine": ["⁴", "⁵"],  # and not TEEN, which has nothing to do with them
+    }
+    (note,) = [line for line in text.splitlines() if line.startswith("Seen with test numbers in sight")]
+    assert [mark for mark in "¹²³⁴⁵⁶" if mark in note] == ["¹", "⁴", "⁵"]
+    docs = results.parent / "docs"
+    (docs / "methods").mkdir(parents=True)
+    (docs / "methods" / "alice.md").write_text(f"{BEGIN}\n{END}", encoding="utf-8")
+    mine = method_pages(collect(results), "../../results", docs)[docs / "methods" / "alice.md"]
+    assert "| `cifar100_yourself` ¹ |" in mine
+    assert "¹ a quarter of a fused image" in mine
+
+
+def test_the_choices_that_must_be_marked_are_in_the_file_and_marked_in_the_docs() -> None:
+    known = " ".join(choice.choice for choice in choices())
+    for word in ("fused image", "rows of S3C", "episodes of C-FSCIL", "share of whitened", "centring", "stem"):
+        assert word in known
+    for measured_there in collect(ROOT / "results"):
+        for group in measured_there.groups:
+            if group.first.dataset == "glyphs":
+                assert "⁶" in marks(group)
