@@ -7,6 +7,7 @@ import dataclasses
 import gc
 import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from fscil.core.errors import InputError
 from fscil.data import Benchmark, Session, View
 from fscil.data.dataset import ImageSet
 from fscil.data.registry import REGISTRY as DATASETS
+from fscil.evaluation.fits import BaseFits
 from fscil.evaluation.protocol import Outcome, prepare, run_method
 from fscil.experiments.bench.plan import own_recipe
 from fscil.methods import REGISTRY, Method, Prototypes, make
@@ -280,6 +282,29 @@ def test_saved_and_loaded_after_any_session_it_goes_on_to_the_same_matrix(name: 
             learn(resumed, [sessions[index]])
             assert exams.row(index, resumed.scores) == rows[index]
         assert cut > SESSIONS or torch.equal(whole.scores(view), resumed.scores(view))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_draw_with_the_base_session_of_another_is_the_draw(name: str, tmp_path: Path) -> None:
+    """What was learned of the base session may be kept in a file; nothing but the time it takes is different."""
+    data = dataclasses.replace(tiny_benchmark()._config, shot=3)
+    benchmark, seen = Benchmark(tiny_benchmark()._dataset, data), []
+    fits = BaseFits(tmp_path, "one network")
+    for draw, kept in ((1, None), (0, fits), (1, fits)):
+        method = make(name, options(name))
+        torch.manual_seed(len(seen))  # random numbers are its own
+        outcome = run_method(
+            method, benchmark.draw(draw), tiny_features(), network=tiny_network(), device=CPU, fits=kept
+        )
+        seen.append((outcome, method))
+    (alone, one), (other, _), (again, two) = seen
+    assert again.matrix.to_lists() == alone.matrix.to_lists()
+    assert {label: part.to_lists() for label, part in again.variants.items()} == {
+        label: part.to_lists() for label, part in alone.variants.items()
+    }
+    assert _alike(one.state_dict(), two.state_dict())
+    assert torch.equal(one.scores(exam_view(one, benchmark)), two.scores(exam_view(two, benchmark)))
+    assert again.base_peak_mb == other.base_peak_mb
 
 
 @pytest.mark.parametrize("name", NAMES)

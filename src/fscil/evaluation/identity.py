@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from fscil.data.benchmark import Benchmark
+from fscil.data.session import Session
 from fscil.training.checkpoint import read_tensors, tensors_sha256
 
 
@@ -37,6 +38,12 @@ def data_sha256(benchmark: Benchmark) -> str:
             if part is not None:
                 _update(found, part)
     return found.hexdigest()
+
+
+def session_sha256(session: Session) -> str:
+    """Of its images and labels in the order that it has them in."""
+    assert session.images is not None
+    return tensors_sha256({"images": session.images, "labels": session.labels})
 
 
 def _update(found: Any, tensor: Tensor) -> None:

@@ -21,6 +21,7 @@ from fscil.data.benchmark import Benchmark, Exam
 from fscil.data.fantasy import Transform
 from fscil.data.session import Session, View
 from fscil.evaluation.features import FeatureCache
+from fscil.evaluation.fits import BaseFits, learn_base
 from fscil.methods import Method
 from fscil.training.checkpoint import Checkpoint
 
@@ -35,6 +36,7 @@ class Outcome:
     matrix: AccuracyMatrix
     seconds: float  # learning and scoring all sessions, without the features
     variants: dict[str, AccuracyMatrix] = field(default_factory=dict)  # parts of the method alone, by label
+    base_peak_mb: int = 0  # of memory while the base session was learned, in this draw or in an earlier one
 
 
 class Examiner:
@@ -110,33 +112,42 @@ def run_method(
     device: torch.device | None = None,
     network: Checkpoint | None = None,
     progress: Callable[[int, int], None] | None = None,
+    fits: BaseFits | None = None,
 ) -> Outcome:
     """Learn every session in order; after each, test on all classes seen so far.
 
     `network` is where the features come from; a method may also use its head and what its training learned besides.
+    `fits` keep what was learned of the base session for other draws, or have it from one.
     """
     device = device or torch.device("cpu")
     examiner = Examiner(benchmark, cache, method, device, network, seed)
     count = benchmark.novel_sessions + 1
-    sessions = [prepare(benchmark.session(i), method, cache, device, network) for i in range(count)]
+
+    def session(index: int) -> Session:
+        return prepare(benchmark.session(index), method, cache, device, network)
+
+    novel = [session(index) for index in range(1, count)]
     method.start(seed=seed, depth=cache.backbone.depth, device=device)
+    base = fits.learn(method, lambda: session(0), device) if fits else learn_base(method, session(0), device)
     rows: list[list[float]] = []
     variants: dict[str, list[list[float]]] = {}
-    seconds = 0.0
-    for index, session in enumerate(sessions):
+    seconds = base.seconds
+    for index in range(count):
         started = time.monotonic()
-        (method.fit_base if index == 0 else method.fit_novel)(session)
+        if index:
+            method.fit_novel(novel[index - 1])
         rows.append(examiner.row(index, method.scores))
         seconds += time.monotonic() - started
         for label, scorer in method.variants().items():
             variants.setdefault(label, []).append(examiner.row(index, scorer))
         if progress:
-            progress(index + 1, len(sessions))
+            progress(index + 1, count)
 
     def matrix(lists: Sequence[Sequence[float]]) -> AccuracyMatrix:
         return AccuracyMatrix.from_lists(lists, benchmark.classes, examiner.test_counts)
 
-    return Outcome(matrix(rows), seconds, {label: matrix(lists) for label, lists in variants.items()})
+    parts = {label: matrix(lists) for label, lists in variants.items()}
+    return Outcome(matrix(rows), seconds, parts, base.peak_memory_mb)
 
 
 def prepare(

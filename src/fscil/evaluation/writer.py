@@ -36,7 +36,7 @@ def make_result(
 ) -> dict[str, Any]:
     """`weights` and `data` are the hashes of fscil.evaluation.identity."""
     resolved = replace(config, methods=(method.name,), options={method.name: method.options()})
-    base, peak = network.info, peak_memory_mb(device)
+    base, peak = network.info, max(peak_memory_mb(device), outcome.base_peak_mb)
     return {
         "schema": SCHEMA,
         "method": method.name,

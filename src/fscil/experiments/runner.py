@@ -6,6 +6,7 @@ for run, tune, bench and ablate: the file is there, whole, and has these inputs.
 cells that are missing.
 """
 
+import shutil
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +24,8 @@ from fscil.core.progress import Reporter, Update
 from fscil.core.storage import read_json, write_sealed, write_text
 from fscil.data import Benchmark, load_benchmark
 from fscil.evaluation.features import FeatureCache
-from fscil.evaluation.identity import data_sha256, digest, weights_sha256
+from fscil.evaluation.fits import BaseFits
+from fscil.evaluation.identity import data_sha256, digest, session_sha256, weights_sha256
 from fscil.evaluation.protocol import Examiner, prepare, run_method
 from fscil.evaluation.writer import make_result
 from fscil.methods import Method
@@ -62,6 +64,7 @@ class NetworkRun:
     FOLDER/base/backbone.safetensors   base training (state.safetensors while it is under way; first.safetensors
                                        after the first of two stages)
     FOLDER/features/*.safetensors      features, by content
+    FOLDER/fitted/METHOD.safetensors   what a method learned of the base session, until its last draw is measured
     """
 
     def __init__(
@@ -80,6 +83,8 @@ class NetworkRun:
         self.checkpoint = checkpoint or self.folder / "base" / "backbone.safetensors"
         self._given = checkpoint is not None
         self._benchmark = benchmark
+        if fresh:
+            shutil.rmtree(self.folder / "fitted", ignore_errors=True)
         self._data: dict[int, str] = {}  # hash of every draw's images
         self._differences: set[str] = set()  # what was said of cells that were measured elsewhere
 
@@ -149,6 +154,17 @@ class NetworkRun:
     def cache(self) -> FeatureCache:
         return FeatureCache(self.folder / "features", self.network.backbone)
 
+    @cached_property
+    def fits(self) -> BaseFits:
+        """All besides the method that its base session was learned from, the machine included: last digits count."""
+        content = [self._shown, session_sha256(self.benchmark.session(0)), describe(self.device)]
+        return BaseFits(self.folder / "fitted", digest(content))
+
+    @property
+    def _shown(self) -> list[Any]:
+        """The network, and how it looks at images."""
+        return [self.weights, [to_dict(self.config.backbone)[key] for key in LOOKS]]
+
     def data(self, draw: int) -> str:
         """Hash of all images of one draw."""
         if draw not in self._data:
@@ -156,8 +172,7 @@ class NetworkRun:
         return self._data[draw]
 
     def inputs(self, draw: int, *content: Any) -> str:
-        looks = [to_dict(self.config.backbone)[key] for key in LOOKS]
-        return digest([self.weights, looks, self.data(draw), draw, self.config.seed, *content])
+        return digest([*self._shown, self.data(draw), draw, self.config.seed, *content])
 
     def cell(
         self,
@@ -182,7 +197,10 @@ class NetworkRun:
                 device=self.device,
                 network=self.network,
                 progress=update,
+                fits=self.fits if self.config.draws > 1 else None,
             )
+            if draw >= self.config.draws - 1:  # nobody asks again
+                self.fits.forget(learner)
             keep(learner)
             return make_result(
                 config or self.config,
