@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from fscil.objectives.base import restored
 
 
-class Table(NamedTuple):
+class PrototypeTable(NamedTuple):
     """What prototypes (..., C, d) are to each other, whoever asks: worked out once for all queries and passes."""
 
     asks: Tensor  # p W_q / sqrt(d)
@@ -56,14 +56,14 @@ class PrototypeAttention(nn.Module):
     def of(cls, state: Mapping[str, Tensor]) -> Self:
         return restored(lambda: cls(len(state["bias"])), state)
 
-    def table(self, prototypes: Tensor) -> Table:
+    def table(self, prototypes: Tensor) -> PrototypeTable:
         p = prototypes
         asks, offers, gives = p @ self.query / math.sqrt(p.shape[-1]), p @ self.key, p @ self.value
         among = asks @ offers.mT  # (..., C, C)
         gets = among.softmax(-1) @ gives @ self.output
-        return Table(asks, offers, gives, among.logsumexp(-1), _centred(gets), _centred(p + gets + self.bias))
+        return PrototypeTable(asks, offers, gives, among.logsumexp(-1), _centred(gets), _centred(p + gets + self.bias))
 
-    def forward(self, table: Table, queries: Tensor, unit_query: bool = True) -> tuple[Tensor, Tensor]:
+    def forward(self, table: PrototypeTable, queries: Tensor, unit_query: bool = True) -> tuple[Tensor, Tensor]:
         """Scores (..., n, C) and adapted queries (..., n, d), of a table and queries (..., n, d).
 
         Scores are cosines, or with `unit_query` off the products of adapted queries and unit adapted prototypes.
