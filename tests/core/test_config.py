@@ -53,7 +53,7 @@ def test_the_resolved_config_builds_itself_again() -> None:
 # networks belong to these, so a recipe that is written another way must still resolve to the same.
 RESOLVED = {
     "cifar100_alice": "24b3c0066491412a6ee1dc0fa110fc894c1943a4ad63bdd8c15d46bb97b97116",
-    "cifar100_c_fscil": "410f6b487b49752a8fe501497e7589316fded713b7cee7cb810516ca915b704a",
+    "cifar100_c_fscil": "b4cf37a43e5f1f1f87010a9220697cc1fb9cc5037ab328fb68b24dc4672863a0",
     "cifar100_cec": "d8f086b599b3ed3da8df4958065f739b2fd48c57e381ee31640367b4b00bd5b1",
     "cifar100_clom": "90dd52db2d41c8916df27af28ae3ed397ddb14e9f7290f2ce28105adeb041746",
     "cifar100_fact": "e8cebdab082d1fb231489ef430d482ffba5edd051722c857dc0ce44d20cd3315",
@@ -76,7 +76,7 @@ RESOLVED = {
     "folder": "a01ad8c1a969fdd7bca94c67941452d905b2982f64fe8fce2430c48725620f05",
     "glyphs": "4f82eb3ff0bdba7772c14cf67b621ddc451319c339d43df4117f34bdee3cc0a9",
     "glyphs_alice": "20781d912236a0518447f98a12c253315828da6dccb8fe103365f0f0f116646e",
-    "glyphs_c_fscil": "6411d129b00721027b86c3c62fc9192edd7e1d003c614e11535c132a6ebb0ab5",
+    "glyphs_c_fscil": "92acbc076ad985dae18e447bc8e38e92562819100e2b6f689de7ea1a40b60125",
     "glyphs_cec": "fcaf2843dd85540acc5106afde11e632907ccd5938fbd4984834b25b3f276112",
     "glyphs_clom": "16bfde5f67472d4abc712136f8a0142018e2b99bc19cba15f8e128226bc5afb9",
     "glyphs_fact": "034a9bc096af9535dc79bbfa259ba25db2ffae146cd94d302648de96475ff140",
