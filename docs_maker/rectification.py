@@ -38,8 +38,9 @@ _LABELS = {"hard": "hard labels of a teacher", "soft": "soft labels of a teacher
 _ABOUT = (
     f"Every pair is {' / '.join(map(label, _SCORES))}, mean over the draws of one network. *Class means*, *raw layers "
     "averaged* (the softmax of class means of the layers and of the final features) and *whitened layers* (without a "
-    "bonus for new classes) train nothing; *YourSelf as published* adds nothing to the paper's method, and *updates* "
-    "says how long FR was trained in a draw. The columns after it are what FR was given to work with, from base "
+    "bonus for new classes) train nothing; *YourSelf as published* adds nothing to the paper's method. *Base "
+    "prototypes* are the rows of the network's head, as in the authors' code, or class means; *updates* says how long "
+    "FR was trained in a draw. The columns after it are what FR was given to work with, from base "
     "training images and the shots of draw 0, never from test images; of final features, or layer by layer in the "
     "order of the layers. The target of CR is what a layer predicts with the prototypes that YourSelf takes, after all "
     "sessions. [YourSelf](methods/yourself.md) says in words what follows from it."
@@ -62,7 +63,18 @@ def rectification(measured: Sequence[MeasuredBenchmark], root: str) -> list[str]
     rows = [_row(network, root) for benchmark in measured for network in _networks(benchmark)]
     gain = f"over class means: {' / '.join(map(label, _SCORES))}"
     layers = [title for title, _ in _LAYERS.values()]
-    header = ("Network", "Draws", *_WAYS.values(), gain, "Updates", *_FINAL.values(), "Layers", *layers, "Files")
+    header = (
+        "Network",
+        "Draws",
+        *_WAYS.values(),
+        gain,
+        "Base prototypes",
+        "Updates",
+        *_FINAL.values(),
+        "Layers",
+        *layers,
+        "Files",
+    )
     return [f"## {TITLE}", _ABOUT, markdown(table(TITLE, header, rows))] if rows else []
 
 
@@ -112,8 +124,9 @@ def _row(network: _Network, root: str) -> list[str]:
     for key, (_, digits) in _LAYERS.items():
         reasons.append(" / ".join(number(each.values[key], digits) for each in layers))
     file = network.path.as_posix()
-    draws = str(network.ablation.draws)
-    return [_named(network.ablation), draws, *ways, gain, _updates(network), *reasons, f"[{file}]({root}/{file})"]
+    setting = [str(network.options.get("prototypes", "–")), _updates(network)]
+    name, draws = _named(network.ablation), str(network.ablation.draws)
+    return [name, draws, *ways, gain, *setting, *reasons, f"[{file}]({root}/{file})"]
 
 
 def _updates(network: _Network) -> str:

@@ -44,7 +44,10 @@ def store(folder: Path, name: str, level: float, **changes: Any) -> list[dict[st
     """Two draws of one way to predict; the level keeps them apart."""
     found = []
     for draw in range(2):
-        config = {"data": {"shot": 5}, "options": {name: {**PUBLISHED, "base_steps": 70, "novel_steps": 11}}}
+        config = {
+            "data": {"shot": 5},
+            "options": {name: {**PUBLISHED, "prototypes": "head", "base_steps": 70, "novel_steps": 11}},
+        }
         variants = {"final": {"metrics": document(draw=draw, base=level - 5)["metrics"]}}
         made = {"dataset": "cifar100", "config": config, "network": NETWORK, "variants": variants, **changes}
         found.append(document(name, draw, base=level, **made))
@@ -76,6 +79,7 @@ def test_a_row_is_made_of_the_results_beside_the_diagnosis(tmp_path: Path) -> No
     for key, gain in zip(("gacc_grid", "aacc"), gains, strict=True):
         assert gain == pytest.approx(fmean(r["metrics"][key] for r in ours) - fmean(f[key] for f in final), abs=0.006)
     assert row["Updates"] == "158"  # 70 and eight sessions of 11
+    assert row["Base prototypes"] == "head"
     assert row["Draws"] == "2"
 
 
@@ -106,16 +110,16 @@ def test_the_steps_of_an_ablation_serve_as_well_and_a_whole_run_comes_before_the
         }
         for i, key in enumerate(keys, 1)
     ]
-    options = {**PUBLISHED, "base_steps": 5, "novel_steps": 2}
+    options = {**PUBLISHED, "prototypes": "means", "base_steps": 5, "novel_steps": 2}
     write(tmp_path / "net" / "ablation.json", ablation(steps=steps, options=options))
     store(tmp_path / "net", "whitened", 70, recipe="with other options")
     row = table(tmp_path)["net/ablation.json"]
     assert [row[way] for way in WAYS] == ["10.50 / 12.50", "20.50 / 22.50", "30.50 / 32.50", "50.50 / 52.50"]
-    assert row["Updates"] == "21"
+    assert (row["Base prototypes"], row["Updates"]) == ("means", "21")
     ours = store(tmp_path / "net", "yourself", 60)
     row = table(tmp_path)["net/ablation.json"]
     assert row["YourSelf as published"] == pair([each["metrics"] for each in ours])
-    assert row["Updates"] == "158"
+    assert (row["Base prototypes"], row["Updates"]) == ("head", "158")
 
 
 def test_results_of_another_network_are_refused(tmp_path: Path) -> None:
@@ -153,6 +157,6 @@ def test_the_stored_networks_have_the_numbers_of_their_files() -> None:
     assert (conv[2], conv[5]) == (stored("paper_conv/prototypes"), stored("paper_conv/yourself"))
     for folder, row in (("paper", plain), ("paper_conv", conv), ("paper_zscore", zscore)):
         final, *layers = json.loads((results / folder / "ablation.json").read_text())["diagnosis"]
-        assert row[8:10] == [f"{final['values']['common']:.1f}", f"{final['values']['head']:.2f}"]
-        for column, (key, digits) in enumerate((("cka", 2), ("entropy", 1), ("wrong", 1), ("novel", 1)), 11):
+        assert row[9:11] == [f"{final['values']['common']:.1f}", f"{final['values']['head']:.2f}"]
+        for column, (key, digits) in enumerate((("cka", 2), ("entropy", 1), ("wrong", 1), ("novel", 1)), 12):
             assert row[column] == " / ".join(f"{each['values'][key]:.{digits}f}" for each in layers), key
