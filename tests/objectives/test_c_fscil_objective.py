@@ -84,7 +84,7 @@ def released_loss(network: Classifier, layer: nn.Linear, given: Mixed) -> Tensor
 
 
 def test_the_whole_loss_of_an_episode_is_the_released_one() -> None:
-    """Value, gradients of network and layer, and the running statistics that it leaves."""
+    """Value, gradients of network, layer and head, and the running statistics that it leaves."""
     network, part, given = convolutional().train(), episodes(), drawn()
     twin, layer = copy.deepcopy(network), copy.deepcopy(part.embedding)
     loss, logits = part(network, [given], torch.zeros(()))
@@ -107,6 +107,11 @@ def test_the_whole_loss_of_an_episode_is_the_released_one() -> None:
     assert network.training
     assert all(module.training for module in network.modules())
     assert logits.shape == (CLASSES * QUERY, CLASSES)
+    asked = [i for i in range(len(given.labels)) if i % (SHOT + QUERY) >= SHOT]
+    F.cross_entropy(twin.head(twin.backbone(given.images[asked]).detach()), given.labels[asked]).backward()
+    assert isinstance(network.head.weight.grad, Tensor)
+    assert isinstance(twin.head.weight.grad, Tensor)
+    assert torch.allclose(network.head.weight.grad, twin.head.weight.grad, rtol=1e-3, atol=1e-6)
 
 
 def test_the_first_stage_is_cross_entropy_of_a_linear_classifier_on_the_layer() -> None:
