@@ -178,10 +178,12 @@ def test_how_images_are_looked_at_afterwards_has_no_say_in_training() -> None:
     assert losses[0] == losses[1]
 
 
-def test_a_training_with_episodes_continues_to_the_same_weights(tmp_path: Path) -> None:
+@pytest.mark.parametrize("frozen", ["true", "false"])
+def test_a_training_with_episodes_continues_to_the_same_weights(tmp_path: Path, frozen: str) -> None:
     training, _ = probed(
-        "train.checkpoint_seconds=0", "train.epoch_steps=3", "train.augment.flip=0.5", "backbone.drop_path=0.2"
-    )
+        "train.checkpoint_seconds=0", "train.epoch_steps=3", "train.augment.flip=0.5", "backbone.drop_path=0.2",
+        f"train.frozen_statistics={frozen}",
+    )  # fmt: skip
     session = image_session()
     train_base(session, training.config, tmp_path / "whole")
     whole = read_tensors(tmp_path / "whole" / "backbone.safetensors")[0]
