@@ -138,8 +138,8 @@ def _named(ablation: Ablation) -> str:
     """The recipe, and in words what its base training is."""
     plan = datasets().get(dataset_key(ablation.dataset))
     backbone, train = (ablation.config.get(key) or {} for key in ("backbone", "train"))
-    words = [names.get(backbone.get(key), "") for key, names in _BACKBONE.items()]
+    words = [names.get(backbone.get(key, ""), "") for key, names in _BACKBONE.items()]
     if train:
-        words.append(_LABELS.get(train.get("distill"), "") if train.get("teacher") else "true labels")
+        words.append(_LABELS.get(train.get("distill", ""), "") if train.get("teacher") else "true labels")
     said = ", ".join(filter(None, words))
     return f"{plan.title if plan else ablation.dataset}, `{ablation.recipe}`{f': {said}' if said else ''}"
