@@ -53,7 +53,7 @@ def test_the_resolved_config_builds_itself_again() -> None:
 # networks belong to these, so a recipe that is written another way must still resolve to the same.
 RESOLVED = {
     "cifar100_alice": "24b3c0066491412a6ee1dc0fa110fc894c1943a4ad63bdd8c15d46bb97b97116",
-    "cifar100_c_fscil": "410f6b487b49752a8fe501497e7589316fded713b7cee7cb810516ca915b704a",
+    "cifar100_c_fscil": "93de020c9c2fc29e4cf3a46f092621e5ab49baf2aea57efdbaa978eeacca02aa",
     "cifar100_cec": "937f20e00d507e2603dd5d85e5f947a44ae96d2b723735b3a4594c7ad0c5a367",
     "cifar100_clom": "014b56890660aeef3ce47fa9033afa59da57d3bde5152bf498fa6fae2741f2f1",
     "cifar100_fact": "e8cebdab082d1fb231489ef430d482ffba5edd051722c857dc0ce44d20cd3315",
