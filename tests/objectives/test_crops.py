@@ -74,3 +74,13 @@ def test_small_crops_share_a_tenth_with_any_key_that_keeps_nine_tenths_of_the_im
         shared = np.minimum(key[:, :, 1], other[:, :, 1]) - np.maximum(key[:, :, 0], other[:, :, 0])
         part = shared.clip(0).prod(1) / (other[:, :, 1] - other[:, :, 0]).prod(1)
         assert part.min() > 0.5
+
+
+def test_half_precision_around_it_does_not_move_a_crop() -> None:
+    images = torch.rand(8, 3, 32, 32)
+    crops = []
+    for half in (False, True):
+        torch.manual_seed(0)
+        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+            crops.append(random_crops(images, 0.2, 0.7, 1.0, 0.5))
+    assert torch.equal(*crops)

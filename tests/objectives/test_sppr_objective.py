@@ -8,7 +8,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from small_networks import CLASSES, DIM, SIZE, batch, classifier, objective
+from small_networks import CLASSES, DIM, SIZE, batch, classifier, objective, views_for
 from torch import Tensor, nn
 
 from fscil.core import config as configs
@@ -222,6 +222,16 @@ def test_a_mixed_image_counts_for_both_its_labels(monkeypatch: pytest.MonkeyPatc
 
     one, other = loss(1.0, view.labels, view.labels), loss(1.0, others, others)
     assert loss(0.25, view.labels, others) == pytest.approx(0.25 * one + 0.75 * other, rel=1e-5)
+
+
+def test_pairs_are_compared_in_full_precision() -> None:
+    part, network, seen = objective("sppr", way=2), classifier(), []
+    assert isinstance(part, sppr.SPPRObjective)
+    for layer in (part.refinement.query, part.refinement.compare):
+        layer.register_forward_hook(lambda _, __, out: seen.append(out.dtype))
+    with torch.autocast("cpu", torch.bfloat16):
+        part(network, views_for(part), torch.zeros(()))
+    assert seen == [torch.float32] * 4
 
 
 def test_half_dropout_drops_half_and_keeps_the_mean() -> None:

@@ -113,9 +113,11 @@ class SPPRObjective(Objective):
         means = part.table.new_zeros(part.table.shape).index_copy(0, names, of_names)
         prototypes, without = pretend(part.table, means, some_of(names, o.way, o.tasks, self.setting.classes))
         features = classifier.backbone(batch.images)
-        # One task after the other, as its batch statistics are its own.
-        tasks = [part.relate(features, rows) for rows in part.refine(prototypes, without)]
-        loss = torch.stack([mixed_cross_entropy(logits.float(), batch, smoothing) for logits in tasks]).mean()
+        # Small, and not rounded: pairs of one image differ in a prototype alone.
+        with torch.autocast(features.device.type, enabled=False):
+            # One task after the other, as its batch statistics are its own.
+            tasks = [part.relate(features.float(), rows) for rows in part.refine(prototypes, without)]
+        loss = torch.stack([mixed_cross_entropy(logits, batch, smoothing) for logits in tasks]).mean()
         plain = classifier.head(features if o.weight_head else features.detach())
         return loss + (o.weight_head or 1.0) * mixed_cross_entropy(plain, batch, smoothing), plain
 
