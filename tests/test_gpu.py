@@ -155,7 +155,8 @@ def test_every_objective_can_be_recorded(objective: str, tmp_path: Path) -> None
         "cec": ["train.objective_options={way=3, query=5}"],
         "dot_regression": ["train.head=etf", "train.clip=0"],
         "limit": ["train.objective_options={way=3}", "train.augment.autoaugment=true", "train.augment.epochs=1"],
-        "s3c": ["train.augment.turn=0.75"],
+        "alice": [f"train.augment.{name}" for name in ("brightness=0.4", "hue=0.1", "jitter=0.8", "grey=0.2")],
+        "s3c": ["train.objective_options={turns=4}"],
     }
     session = load_benchmark(digits().data).session(0)
     runs = []

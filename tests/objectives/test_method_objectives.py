@@ -19,14 +19,14 @@ SETTINGS = {
     "clom": ["train.objective_options={width=8}"],
     "fact": ["train.objective_options={virtual=6}"],
     "limit": ["train.objective_options={way=2, tasks=3}"],
-    "s3c": ["train.augment.turn=0.75"],
+    "s3c": ["train.objective_options={turns=4}"],
     "savc": ["train.objective_options={queue=64, width=8}"],
     "sppr": ["train.objective_options={way=2}"],
     "wide_cross_entropy": ["train.objective_options={width=8}"],
 }
-OUTPUTS = {"s3c": 16}
 OPTIONS: dict[str, dict[str, object]] = {
-    "alice": {"width": 8}, "cec": {"way": 3, "query": 3}, "limit": {"way": 2, "tasks": 3}, "savc": {"queue": 32},
+    "alice": {"width": 8}, "cec": {"way": 3, "query": 3}, "limit": {"way": 2, "tasks": 3}, "s3c": {"turns": 4},
+    "savc": {"queue": 32},
     "sppr": {"way": 2},
 }  # fmt: skip
 NAMES = sorted(SETTINGS)
@@ -68,7 +68,7 @@ def test_it_learns_and_leaves_a_checkpoint_with_what_it_learned(name: str, tmp_p
 @pytest.mark.parametrize("name", NAMES)
 def test_one_graph_without_a_break(name: str) -> None:
     """Captured whole: nothing in it depends on the values of tensors, so that a GPU can record and replay it."""
-    network, part = classifier(OUTPUTS.get(name, 4)), objective(name, OUTPUTS.get(name, 4), **OPTIONS.get(name, {}))
+    network, part = classifier(), objective(name, **OPTIONS.get(name, {}))
     views = views_for(part)
     progress = torch.zeros(())
     with torch.no_grad():
@@ -97,7 +97,7 @@ def test_half_precision_gives_nearly_the_same_loss(name: str) -> None:
     """As on a GPU: what half precision cannot hold (cosines over a small temperature) is computed outside of it."""
     losses = []
     for half in (False, True):
-        network, part = classifier(OUTPUTS.get(name, 4)), objective(name, OUTPUTS.get(name, 4), **OPTIONS.get(name, {}))
+        network, part = classifier(), objective(name, **OPTIONS.get(name, {}))
         views = views_for(part)
         torch.manual_seed(0)
         with torch.no_grad():
