@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import colorsys
 import copy
 import dataclasses
 
+import numpy as np
 import pytest
 import torch
-from small_networks import CLASSES, SIZE, batch, classifier, objective, views_for
+from small_networks import CLASSES, SIZE, batch, classifier, objective, trainer, views_for
 from torch import Tensor, nn
 
 from fscil.core import config as configs
@@ -42,6 +44,11 @@ def told_apart(images: Tensor, smallest: float, largest: float, pixels: float, f
     told_apart.calls += 1  # type: ignore[attr-defined]
     rows = torch.arange(len(images))[:, None, None, None]
     return (images * largest + smallest * images.flip(2) + 0.01 * rows + 0.1 * told_apart.calls) / (1 + pixels + flip)  # type: ignore[attr-defined]
+
+
+def tinted(images: Tensor, strength: float) -> Tensor:
+    """In place of random colours."""
+    return images * (1 + strength)
 
 
 TURNS = {2: (0, 2), 4: (0, 1, 2, 3)}
@@ -105,10 +112,10 @@ class Twin:
                 f = self.network.backbone(turned[None])[0]
                 logits = [16 * unit(f) @ unit(w) for w in self.rows()]
                 classified.append(torch.stack(logits).exp().sum().log() - logits[y * m + j])
-        query_crops = told_apart(whole.images, o.large_from, 1.0, 1.0, o.flip)
-        key_crops = told_apart(whole.images, o.large_from, 1.0, 1.0, o.flip)
+        query_crops = 1.25 * told_apart(whole.images, o.large_from, 1.0, 1.0, o.flip)
+        key_crops = 1.25 * told_apart(whole.images, o.large_from, 1.0, 1.0, o.flip)
         repeated = torch.stack([image for image in whole.images for _ in range(o.small_views)])
-        small_crops = told_apart(repeated, o.small_from, o.small_to, o.small_side, o.flip)
+        small_crops = 1.25 * told_apart(repeated, o.small_from, o.small_to, o.small_side, o.flip)
         self.keys, self.labels, large = [], [], []
         for i, y in enumerate(whole.labels.tolist()):
             pairs = zip(released_transforms(query_crops[i], m), released_transforms(key_crops[i], m), strict=True)
@@ -143,8 +150,8 @@ def test_the_whole_loss_and_its_gradients_against_loops(
     fantasies: int, alignment: str, small_views: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network = classifier()
-    options: Options = {"fantasies": fantasies, "alignment": alignment, "small_views": small_views, "width": 5}
-    part = started(network, **options, momentum=0.5, temperature=0.3, weight_query=0.3, weight_small=0.7)
+    options: Options = {"fantasies": fantasies, "alignment": alignment, "small_views": small_views, "jitter": 0.25}
+    part = started(network, **options, width=5, momentum=0.5, temperature=0.3, weight_query=0.3, weight_small=0.7)
     untrained, projected = copy.deepcopy(network.backbone), copy.deepcopy(part.projection)
     with torch.no_grad():
         for p in (*network.parameters(), *part.parameters()):
@@ -161,6 +168,7 @@ def test_the_whole_loss_and_its_gradients_against_loops(
     before = part.queue.keys.clone()
     views = views_for(part, 3)
     monkeypatch.setattr(savc, "random_crops", told_apart)
+    monkeypatch.setattr(savc, "jitter_colours", tinted)
     told_apart.calls = 0  # type: ignore[attr-defined]
     loss, logits = part(network, views, ZERO)
     trained = [*network.parameters(), *part.parameters()]
@@ -237,6 +245,16 @@ def test_a_mixed_view_counts_for_both_its_labels_and_crops_are_never_mixed() -> 
 
     one, other = loss(1.0, view.labels, view.labels), loss(1.0, others, others)
     assert loss(0.25, view.labels, others) == pytest.approx(0.25 * one + 0.75 * other, rel=1e-5)
+
+
+def test_crops_are_cut_from_images_that_no_augmentation_has_seen() -> None:
+    run = trainer("savc", "train.objective_options={queue=64, width=8}", "train.augment.noise=0.5")
+    run.rows = run.batches.rows(0)
+    seen, whole = run._views()
+    images = run.batches.images[run.rows].permute(0, 3, 1, 2) / 255
+    assert torch.equal(whole.images, images)
+    assert torch.equal(whole.labels, run.batches.labels[run.rows])
+    assert not torch.allclose(seen.images, images, atol=0.1)
 
 
 # ---- first weights, optimizer, recipe -------------------------------------------------------------------------------
@@ -316,6 +334,20 @@ def test_colours_of_crops_change_as_often_as_published() -> None:
     assert 0.6 < jittered.min() < 0.61
     assert 1.39 < jittered.max() < 1.4
     assert jittered.std().item() == pytest.approx(0.8 / 12**0.5, rel=0.03)
+
+
+def test_hues_of_crops_move_by_a_quarter_of_the_strength_at_most() -> None:
+    """Only the hue's own change moves it: of a red, by up to a tenth of the circle to either side."""
+    torch.manual_seed(0)
+    red = torch.tensor([0.5, 0.3, 0.3])[:, None, None].expand(3000, 3, 2, 2)
+    colours = jitter_colours(red, 0.4)[:, :, 0, 0].double()
+    hues = np.array([colorsys.rgb_to_hsv(*rgb)[0] for rgb in colours.tolist() if max(rgb) - min(rgb) > 1e-3])
+    hues = (hues + 0.5) % 1 - 0.5
+    moved = hues[np.abs(hues) > 1e-3]
+    assert len(moved) == pytest.approx(3000 * 0.8 * 0.8 * 0.99, abs=100)  # jittered and not made grey
+    assert -0.101 < moved.min() < -0.095
+    assert 0.095 < moved.max() < 0.101
+    assert moved.std() == pytest.approx(0.2 / 12**0.5, rel=0.05)
 
 
 def test_crops_of_fewer_pixels_reach_a_resnet_in_their_size_and_are_refused_by_a_vit() -> None:
