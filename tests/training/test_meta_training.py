@@ -142,6 +142,7 @@ def test_what_the_second_stage_learned_is_what_the_method_takes(name: str, tmp_p
 
 @pytest.mark.parametrize("name", EXPECTED_PACE)
 def test_it_learns(name: str, tmp_path: Path) -> None:
-    found = train_base(session(), short(name, "second.epochs=8", "second.objective_rate=1"), tmp_path)
+    longer = ["train.epochs=15", "train.lr=0.05", "second.epochs=12", "second.lr=3e-3", "second.objective_rate=1"]
+    found = train_base(session(), short(name, *longer), tmp_path)
     losses = found.info["losses"]
-    assert sum(losses[-6:]) < 0.95 * sum(losses[:6])
+    assert sum(losses[-6:]) < 0.5 * sum(losses[:6])
