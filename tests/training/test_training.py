@@ -17,12 +17,14 @@ import torch
 from fscil.core import config as configs
 from fscil.core.config import Config
 from fscil.core.errors import InputError
+from fscil.core.hardware import make_fabric
 from fscil.data import load_benchmark
 from fscil.data.session import Session
 from fscil.training.checkpoint import load_classifier, read_tensors, save_tensors
 from fscil.training.ema import WeightAverage
 from fscil.training.loop import train_base
 from fscil.training.optimizer import learning_rate
+from fscil.training.trainer import Trainer
 
 
 def digits(*overrides: str) -> Config:
@@ -75,6 +77,27 @@ def test_training_cut_at_any_step_continues_to_the_same_weights(session: Session
         assert not (folder / "state.safetensors").exists()
         whole, again = weights(tmp_path / "whole"), weights(folder)
         assert all(torch.equal(whole[key], again[key]) for key in whole)
+
+
+def test_moments_come_back_in_the_layout_of_their_parameters(session: Session, tmp_path: Path) -> None:
+    """A fused update on a GPU, where convolutions lie channels last, refuses any other."""
+    config = digits("backbone.kind=resnet20", "train.optimizer=sgd", "train.batch_size=32")
+
+    def trainer() -> Trainer:
+        made = Trainer(make_fabric(config), session, config, tmp_path)
+        made.plain.to(memory_format=torch.channels_last)
+        return made
+
+    first = trainer()
+    first.step(0)
+    first.save_state()
+    again = trainer()
+    again.restore()
+    state = again.optimizer.optimizer.state
+    assert any(parameter.ndim == 4 and not parameter.is_contiguous() for parameter in state)
+    assert all(held["momentum_buffer"].stride() == parameter.stride() for parameter, held in state.items())
+    before, after = (each.optimizer.state_dict()["state"] for each in (first, again))
+    assert all(torch.equal(before[key]["momentum_buffer"], after[key]["momentum_buffer"]) for key in before | after)
 
 
 @pytest.mark.slow

@@ -230,12 +230,20 @@ class Trainer:
                 number, key = name.split(".", 1)
                 state["state"].setdefault(int(number), {})[key] = value
             self.optimizer.load_state_dict(state)
+            self._lay_out()
             if self.average:
                 self.average.load(under("average.", tensors))
             self.losses.copy_(tensors["losses"])
             self.done, self.seconds = info["step"], info["seconds"]
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
             raise InputError(f"{path} is not the state of a training ({error}); delete it and train again.") from None
+
+    def _lay_out(self) -> None:
+        """Moments in the memory layout of their parameters, which a file does not keep and a fused update asks for."""
+        for parameter, held in self.optimizer.optimizer.state.items():
+            for name, value in held.items():
+                if isinstance(value, Tensor) and value.shape == parameter.shape:
+                    held[name] = torch.empty_like(parameter, dtype=value.dtype).copy_(value)
 
     def _finish(self) -> None:
         if not self.fabric.is_global_zero:
