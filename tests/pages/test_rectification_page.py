@@ -160,3 +160,24 @@ def test_the_stored_networks_have_the_numbers_of_their_files() -> None:
         assert row[9:11] == [f"{final['values']['common']:.1f}", f"{final['values']['head']:.2f}"]
         for column, (key, digits) in enumerate((("cka", 2), ("entropy", 1), ("wrong", 1), ("novel", 1)), 12):
             assert row[column] == " / ".join(f"{each['values'][key]:.{digits}f}" for each in layers), key
+
+
+def test_the_page_of_yourself_says_what_the_table_says() -> None:
+    """Its short table is written by hand, to one decimal."""
+    made = table(ROOT / "results")
+    text = (
+        (ROOT / "docs" / "methods" / "yourself.md")
+        .read_text(encoding="utf-8")
+        .split(f"## {TITLE}")[1]
+        .split("\n## ")[0]
+    )
+    rows = [
+        [cell.strip(" *") for cell in line.strip("|").split("|")] for line in text.splitlines() if "](../../" in line
+    ]
+    assert {row[0].split("](../../results/")[1].rstrip(")") for row in rows} == made.keys()
+    columns = ("Class means", "Raw layers averaged", "YourSelf as published", "CR target wrong, % of base images")
+    for row in rows:
+        found = made[row[0].split("](../../results/")[1].rstrip(")")]
+        for said, column in zip(row[1:], columns, strict=True):
+            values = [float(value.strip(" *%")) for value in said.replace(",", "/").split("/")]
+            assert values == pytest.approx([float(value) for value in found[column].split(" / ")], abs=0.0551), column
