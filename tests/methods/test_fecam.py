@@ -56,12 +56,12 @@ def test_correlations_have_a_unit_diagonal_and_an_inverse() -> None:
     assert torch.equal(still[0], torch.eye(3))
 
 
-@pytest.mark.parametrize("rest", [0.0, 0.5])
-def test_scores_against_a_slow_twin(rest: float) -> None:
-    """The card's six steps in plain numpy, one image and one class at a time."""
+@pytest.mark.parametrize(("diagonal", "rest"), [(0.5, 0.0), (0.5, 0.5), (1.0, 1.0)])  # the last: as released
+def test_scores_against_a_slow_twin(diagonal: float, rest: float) -> None:
+    """The six steps of the released code in plain numpy, one image and one class at a time."""
     sessions, exams = make_world()
     sessions = positive(sessions)
-    method = learned(sessions[:2], diagonal=0.5, rest=rest, rounds=2)
+    method = learned(sessions[:2], diagonal=diagonal, rest=rest, rounds=2)
     view = View(exams[1][0].final.abs()[:5])
     expected = np.zeros((5, BASE + 2))
     for session in sessions[:2]:
@@ -71,7 +71,7 @@ def test_scores_against_a_slow_twin(rest: float) -> None:
             matrix = np.cov(x**0.5, rowvar=False)
             for _ in range(2):
                 off = ~np.eye(16, dtype=bool)
-                matrix = matrix + 0.5 * matrix.diagonal().mean() * np.eye(16) + rest * matrix[off].mean() * off
+                matrix = matrix + diagonal * matrix.diagonal().mean() * np.eye(16) + rest * matrix[off].mean() * off
             deviation = np.sqrt(matrix.diagonal())
             inverse = np.linalg.pinv(matrix / np.outer(deviation, deviation))
             centre = x.mean(0) ** 0.5

@@ -254,6 +254,38 @@ def test_a_whole_session_against_a_slow_twin(mixed: bool, monkeypatch: pytest.Mo
         assert torch.allclose(method.neck_.state_dict()[name].double(), value, atol=2e-6), name
 
 
+@pytest.mark.parametrize("layer", [0, 3])
+def test_a_neck_of_small_weights_is_thrown_further_by_a_session(layer: int) -> None:
+    """Why sessions need the norms that the released base training leaves.
+
+    Weights, norms' gains and features twice as large give the same scores; what the biases are added to is four times
+    as large and their gradient a quarter, so that they go a sixteenth of the way to drowning the sample in what is
+    common to all.
+    """
+    torch.manual_seed(0)
+    neck, x, labels = Neck(DIM, 512).double(), 20 * torch.randn(6, DIM, dtype=torch.float64), torch.arange(6)
+    frame = simplex_frame(6, 512, torch.Generator().manual_seed(0)).double()
+    with torch.no_grad():
+        for parameter in neck.parameters():
+            parameter *= 10.0 if parameter.ndim > 1 else float(parameter.mean() == 1)  # no bias yet
+    larger = copy.deepcopy(neck)
+    with torch.no_grad():
+        for parameter in larger.parameters():
+            parameter *= 2
+
+    def reach(network: Neck, inputs: torch.Tensor) -> tuple[torch.Tensor, float]:
+        unit = torch.nn.functional.normalize(network(inputs), dim=-1)
+        (5 * ((unit * frame[labels]).sum(1) - 1).square().mean()).backward()
+        bias = network.deep[layer].bias
+        assert isinstance(bias, torch.Tensor)
+        assert bias.grad is not None
+        return unit.detach(), float(bias.grad.norm() / network.deep[: layer + 1](inputs).detach().std(1).mean())
+
+    small, large = reach(neck, x), reach(larger, 2 * x)
+    assert torch.allclose(small[0], large[0], atol=1e-4)
+    assert small[1] / large[1] == pytest.approx(16, rel=1e-3)
+
+
 def fresh(**options: Any) -> NCFSCIL:
     method = make("nc-fscil", {"base_steps": 20, "steps": (12,), "vertices": 20, **options})
     assert isinstance(method, NCFSCIL)

@@ -33,7 +33,10 @@ class NCFSCIL(Method):
     title = "NC-FSCIL"
     paper = "Yang et al., ICLR 2023"
     needs = frozenset({"backbone"})
-    differences = "last epoch, not the best on the test set; makes a neck where the network has none"
+    differences = (
+        "last epoch, not the best on the test set; base training mixes image by image and normalises over the whole "
+        "batch; makes a neck where the network has none"
+    )
 
     # Updates in sessions 1, 2, ...; the last number also for all that follow.
     steps: Annotated[tuple[Count, ...], Items(least=1)] = (100, 150, 200, 240, 280, 320, 400)
