@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from docs_maker.former import former_notes, mark
 from docs_maker.results_page import COLUMNS
 from docs_maker.seen import footnotes, marks
 from fscil.core.errors import InputError
@@ -37,12 +38,13 @@ def _numbers(measured: Sequence[MeasuredBenchmark], method: str, root: str) -> s
         return "Not measured yet."
     header = ("Data", "Network", "Base training of", "Draws", *map(label, _COLUMNS), "Files")
     numbers = markdown(table(method, header, [_row(each, group, root) for each, group in found]))
-    return "\n\n".join([numbers, *footnotes([group for _, group in found])])
+    groups = [group for _, group in found]
+    return "\n\n".join([numbers, *footnotes(groups), *former_notes(groups)])
 
 
 def _row(measured: MeasuredBenchmark, group: Group, root: str) -> list[str]:
     plan = datasets().get(dataset_key(measured.dataset))
-    title, recipe = plan.title if plan else measured.dataset, f"`{group.first.recipe}`{marks(group)}"
+    title, recipe = plan.title if plan else measured.dataset, f"`{group.first.recipe}`{marks(group)}{mark(group)}"
     cells = [plus_minus(group.spread(key)) for key in _COLUMNS]
     return [title, _network(group), recipe, str(len(group.results)), *cells, f"[results]({root}/{group.folder})"]
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from docs_maker.former import former_notes, mark
 from docs_maker.printed_rows import printed_rows_table
 from docs_maker.protocol import differences
 from docs_maker.rectification import rectification
@@ -68,7 +69,7 @@ def _methods(groups: Sequence[Group], plan: BenchmarkPlan | None, root: str) -> 
     printed = _published_rows(plan) if plan else []
     header = ("Method, recipe", "Draws", *map(label, COLUMNS), "Where from")
     sections = [markdown(table("Results", header, [*(_measured_row(group, root) for group in groups), *printed]))]
-    sections += footnotes(groups)
+    sections += [*footnotes(groups), *former_notes(groups)]
     if not plan or not printed:
         sections.append("There are no published numbers for these sessions.")
     elif compared := printed_rows_table(groups, printed_table(_PUBLISHED[plan.key][0]).rows):
@@ -86,7 +87,12 @@ def _ablation(path: Path, ablation: Ablation, root: str) -> list[str]:
 
 def _measured_row(group: Group, root: str) -> list[str]:
     cells = [plus_minus(group.spread(key)) for key in COLUMNS]
-    return [f"**{group.name}**{marks(group)}", str(len(group.results)), *cells, f"[ours]({root}/{group.folder})"]
+    return [
+        f"**{group.name}**{marks(group)}{mark(group)}",
+        str(len(group.results)),
+        *cells,
+        f"[ours]({root}/{group.folder})",
+    ]
 
 
 def _published_rows(plan: BenchmarkPlan) -> list[list[str]]:

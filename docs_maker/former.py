@@ -1,0 +1,79 @@
+"""Rows that a recipe gave before it was changed: marked, with what was different, until they are measured again."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fscil.core import config as configs
+from fscil.core.config import BackboneConfig, Config, TrainConfig, build
+from fscil.core.errors import InputError
+from fscil.methods import make
+from fscil.results.grouping import Group, flat
+
+MARK = "†"
+_OF_THE_MACHINE = ("checkpoint_seconds", "compile", "graph")  # how a machine runs it is no difference
+
+
+def differing(group: Group) -> list[str]:
+    """Settings of the network and of the method that the recipe of that name has otherwise now: 'key then (now)'."""
+    recipe, method = group.first.recipe, group.first.method
+    if recipe not in configs.recipes():
+        return []
+    config = configs.load(recipe)
+    now, then = _settings(config), _settings(_of(group.first.config))
+    if method in config.methods:
+        now |= flat({method: make(method, config.options.get(method)).options()}, "options.")
+        then |= flat(_resolved(method, (group.first.config.get("options") or {}).get(method)), "options.")
+    if then["train.objective"] == now["train.objective"]:
+        # What an objective did before it had an option is not known here; a recipe may name it to keep it so.
+        now = {key: value for key, value in now.items() if key in then or ".objective_options." not in key}
+    return [
+        f"{key} {_shown(then.get(key))} ({_shown(now.get(key))})"
+        for key in sorted(then | now)
+        if _shown(then.get(key)) != _shown(now.get(key))
+    ]
+
+
+def mark(group: Group) -> str:
+    return f" {MARK}" if differing(group) else ""
+
+
+def former_notes(groups: Sequence[Group]) -> list[str]:
+    """What the marked rows had otherwise, where there are any."""
+    found: dict[tuple[str, str], list[str]] = {}  # recipe, differences -> titles of rows
+    for group in groups:
+        if differences := differing(group):
+            found.setdefault((group.first.recipe, ", ".join(differences)), []).append(group.first.title)
+    if not found:
+        return []
+    lines = [f"- {recipe} ({', '.join(titles)}): {text}" for (recipe, text), titles in found.items()]
+    return [f"{MARK} Measured with other settings than the recipe has now (in brackets):", "\n".join(lines)]
+
+
+def _of(stored: Mapping[str, Any]) -> Config:
+    """The stored settings that make a network, as settings of today: keys that came later have their defaults."""
+    second = stored.get("second")
+    return Config(
+        backbone=build(BackboneConfig, stored["backbone"]),
+        train=build(TrainConfig, stored["train"]),
+        second=build(TrainConfig, second) if second else None,
+    )
+
+
+def _settings(config: Config) -> dict[str, Any]:
+    found = flat({"backbone": dataclasses.asdict(config.backbone)})
+    for name, train in (("train", config.train), ("second", config.second)):
+        if train:
+            found |= flat({name: dataclasses.asdict(train)})
+    return {key: value for key, value in found.items() if key.split(".")[-1] not in _OF_THE_MACHINE}
+
+
+def _resolved(method: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
+    try:
+        return {method: make(method, options).options()}
+    except InputError:
+        return {method: options or {}}
+
+
+def _shown(value: Any) -> str:
+    return "none" if value in (None, "", (), [], {}) else str(list(value) if isinstance(value, tuple) else value)
