@@ -31,6 +31,7 @@ def test_the_nearest_and_what_the_authors_pass_finds() -> None:
     # (0.1) takes place 0, though place 1 is the farther: images 4 and 3 remain.
     assert few_nearest(distances, 2, in_order=True).tolist() == [4, 3]
     assert sorted(few_nearest(distances, 9, in_order=True).tolist()) == [0, 1, 2, 3, 4]
+    assert few_nearest(torch.tensor([0.5, 0.2, 0.5]), 2, in_order=True).tolist() == [0, 1]  # as near is not nearer
 
 
 def test_the_mean_of_a_base_class_against_a_slow_twin() -> None:
