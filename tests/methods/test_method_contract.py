@@ -45,7 +45,7 @@ FLOOR = {"lazy"}  # never predicts a new class, by design
 COMPARERS = {"sppr"}  # compare by a network that eight base classes cannot teach to compare new ones
 # What is slow by default is cut short: every option that counts steps, and these.
 QUICK: dict[str, dict[str, Any]] = {"yourself": {"layers": (2, 3), "batch_classes": 8}}
-_COUNTS, _FEW, _ENOUGH = ("steps", "epochs", "episodes", "iterations"), 6, 20
+_COUNTS, _FEW, _ENOUGH = ("steps", "epochs", "episodes", "iterations"), 6, 40
 
 
 class Looker(Prototypes):
