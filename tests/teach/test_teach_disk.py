@@ -39,6 +39,8 @@ def project(learner: Learner) -> Path:
         if folder == above or not folder.is_relative_to(above):
             break
         folder.chmod(0o755)
+    if any(not folder.stat().st_mode & 0o001 for folder in path.parents):
+        pytest.skip(f"Others cannot reach {path}; these tests read as another user.")
     return path
 
 
@@ -181,6 +183,9 @@ def test_another_users_project(project: Path) -> None:
     (project / "project.sqlite").chmod(0o644)
     project.chmod(0o600)
     assert "no right to read" in as_nobody(lambda: look(project))
+    project.chmod(0o755)
+    project.parent.chmod(0o700)
+    assert "no right to enter a folder above" in as_nobody(lambda: look(project))
 
 
 @needs_root

@@ -43,7 +43,11 @@ class Store:
         for place, right in ((path, os.X_OK), (database, os.R_OK)):
             if os.path.exists(place) and not os.access(place, right):
                 raise InputError(f"You have no right to read {place}; ask its owner for it.")
-        if not database.is_file():
+        try:
+            found = database.is_file()
+        except PermissionError:
+            raise InputError(f"You have no right to enter a folder above {path}; ask its owner for it.") from None
+        if not found:
             raise InputError(f"{path} is not a project; make one with `fscil teach init {path}`.")
         refuse_links(path)
         try:
