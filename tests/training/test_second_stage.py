@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -70,7 +71,7 @@ def test_the_second_stage_goes_on_from_the_first(tmp_path: Path) -> None:
     assert losses == pytest.approx(found.info["losses"], abs=1e-5)
     assert not torch.equal(before["head.weight"], found.classifier.head.weight)
     plain = trainer("cross_entropy")
-    assert not torch.equal(twin.batches.rows(0), plain.batches.rows(0)[:16])  # other batches than the first stage had
+    assert not torch.equal(twin.batches.rows(0)[:16], plain.batches.rows(0))  # other batches than the first stage had
 
 
 @pytest.mark.parametrize(("head", "taken"), [("cosine", True), ("linear", True), ("etf", False)])
@@ -121,6 +122,25 @@ def test_a_kill_in_either_stage_leaves_the_same_weights(tmp_path: Path, stop: in
     assert not (tmp_path / "cut" / "state.safetensors").exists()
     for name in ("first.safetensors", "backbone.safetensors"):
         assert equal(weights(tmp_path / "whole" / name), weights(tmp_path / "cut" / name))
+
+
+def test_a_state_that_the_first_stage_left_is_not_the_seconds(tmp_path: Path) -> None:
+    """A kill after the first network was written and before its state was removed."""
+    config = staged("second.checkpoint_seconds=0", "second.objective=cross_entropy", "second.objective_options={}")
+    whole = train_base(image_session(), config, tmp_path / "whole").info["losses"]
+
+    class CutError(Exception):
+        pass
+
+    def cut(done: int, total: int) -> None:
+        if done == 15:
+            raise CutError
+
+    with pytest.raises(CutError):
+        train_base(image_session(), config, tmp_path / "cut", progress=cut)
+    shutil.copy(tmp_path / "whole" / "first.safetensors", tmp_path / "cut")
+    assert (tmp_path / "cut" / "state.safetensors").exists()
+    assert train_base(image_session(), config, tmp_path / "cut", resume=True).info["losses"] == whole
 
 
 def test_the_cost_is_that_of_both_stages(tmp_path: Path) -> None:

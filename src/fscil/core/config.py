@@ -116,6 +116,7 @@ class AugmentConfig(Checked):
     mixup: Amount = 0.0  # Beta parameter; 0: off
     cutmix: Amount = 0.0  # Beta parameter; 0: off
     mix_prob: Share = 1.0  # probability that an image is mixed
+    mix_by: Literal["image", "batch"] = "image"  # who draws how: each image, or the batch for all of its own
     epochs: Whole = 0  # at the start, in which images are augmented at all; 0: in every epoch
 
 

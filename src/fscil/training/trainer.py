@@ -53,8 +53,9 @@ class Trainer:
 
     def __post_init__(self) -> None:
         self.train = self.config.last if self.start else self.config.train
-        # Of a second stage one that no config can name: its batches are not those of the first over again.
-        self.seed = self.config.seed + (2**32 if self.start else 0)
+        # Of a second stage another one: its batches are not those of the first over again. (Not 2**32 away, which is
+        # no way at all: a CPU's generator takes the lower half of a seed.)
+        self.seed = self.config.seed + (1_000_000 if self.start else 0)
         fabric, train, seed = self.fabric, self.train, self.seed
         device, on_gpu = fabric.device, fabric.device.type == "cuda"
         torch.manual_seed(seed)
