@@ -1,7 +1,14 @@
-"""Rows that a recipe gave before it was changed: marked, with what was different, until they are measured again."""
+"""Rows older than their recipe or their method: marked, with what was different, until they are measured again.
+
+Settings tell by themselves what changed in a recipe. What changed in a method's code is told by former.json: its name
+and the commits of the results from before.
+"""
 
 import dataclasses
+import json
 from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from fscil.core import config as configs
@@ -10,7 +17,7 @@ from fscil.core.errors import InputError
 from fscil.methods import make
 from fscil.results.grouping import Group, flat
 
-MARK = "†"
+MARK, OLDER = "†", "‡"
 _OF_THE_MACHINE = ("checkpoint_seconds", "compile", "graph")  # how a machine runs it is no difference
 
 
@@ -34,8 +41,20 @@ def differing(group: Group) -> list[str]:
     ]
 
 
+def older(group: Group) -> bool:
+    """Whether the method has changed since."""
+    changed = _changed()
+    return group.first.method in changed["methods"] and group.first.commit in changed["commits"]
+
+
+@cache
+def _changed() -> dict[str, Any]:
+    return dict(json.loads(Path(__file__).with_suffix(".json").read_text(encoding="utf-8")))
+
+
 def mark(group: Group) -> str:
-    return f" {MARK}" if differing(group) else ""
+    found = [sign for sign, holds in ((MARK, differing(group)), (OLDER, older(group))) if holds]
+    return f" {' '.join(found)}" if found else ""
 
 
 def former_notes(groups: Sequence[Group]) -> list[str]:
@@ -44,10 +63,12 @@ def former_notes(groups: Sequence[Group]) -> list[str]:
     for group in groups:
         if differences := differing(group):
             found.setdefault((group.first.recipe, ", ".join(differences)), []).append(group.first.title)
+    notes = [f"{OLDER} {_changed()['note']}"] if any(map(older, groups)) else []
     if not found:
-        return []
+        return notes
     lines = [f"- {recipe} ({', '.join(titles)}): {text}" for (recipe, text), titles in found.items()]
-    return [f"{MARK} Measured with other settings than the recipe has now (in brackets):", "\n".join(lines)]
+    opening = f"{MARK} Measured with other settings than the recipe has now (in brackets):"
+    return [*notes, opening, "\n".join(lines)]
 
 
 def _of(stored: Mapping[str, Any]) -> Config:

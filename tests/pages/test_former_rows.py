@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from docs_maker.former import MARK, differing, former_notes, mark
+from docs_maker.former import MARK, OLDER, differing, former_notes, mark, older
 from fscil.results.grouping import Group, collect
 
 ROOT = Path(__file__).parents[2]
@@ -71,3 +71,22 @@ def test_options_of_the_method_count_on_its_own_recipe_alone(groups: list[Group]
     assert differing(changed(cec, options=options)) == ["options.cec.scale 7.0 (16.0)"]
     other = next(each for each in groups if (each.first.method, each.first.recipe) == ("prototypes", "cifar100_cec"))
     assert differing(changed(other, options={"prototypes": {"block": 3}})) == []
+
+
+def test_rows_of_a_method_that_has_changed_since(groups: list[Group], cec: Group) -> None:
+    def dated(method: str, commit: str | None) -> Group:
+        return dataclasses.replace(cec, results=(dataclasses.replace(cec.first, method=method, commit=commit),))
+
+    assert not older(cec)
+    assert not older(dated("cec", "dcc13b9"))
+    assert not older(dated("fact", "30d68c1"))
+    old = dated("fact", "dcc13b9")
+    assert older(old)
+    assert mark(old) == f" {OLDER}"
+    assert former_notes([cec, old])[0].startswith(OLDER)
+    assert former_notes([dated("fact", "30d68c1")]) == []
+    # Whatever was measured anew is not marked.
+    assert {group.folder for group in groups if older(group)}.isdisjoint(
+        {"cifar100/own/fact/fact", "cifar100/own/cec/cec"}
+    )
+    assert any(group.first.recipe == "glyphs_s3c" and older(group) for group in groups)
