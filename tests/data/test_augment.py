@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -249,6 +249,27 @@ def test_cutmix_alone_and_both_differ_per_sample() -> None:
     assert 12 < (both > 1e-6).sum() < 52  # about half is pasted, half blended
 
 
+def test_a_batch_may_draw_once_how_all_its_images_are_mixed() -> None:
+    """As mmcls does: mixup, cutmix or neither, with one share and one hole for all; the rest is each image's own."""
+    kinds = set()
+    options: dict[str, Any] = {"mixup": 0.8, "cutmix": 1.0, "mix_prob": 0.8, "mix_by": "batch", "brightness": 0.4}
+    for seed in range(40):
+        dark = torch.zeros(8, 12, 12, 3, dtype=torch.uint8)
+        dark[::2] = 100
+        mixed = Augment(AugmentConfig(**options), 8, CPU)(dark, torch.arange(8), seed)
+        assert len(mixed.share.unique()) == 1
+        bright = mixed.images[::2].amax((1, 2, 3))
+        assert len(bright.unique()) == 4  # jitter is not drawn together
+        holes = mixed.images[::2] / bright[:, None, None, None] > 0.99
+        assert (holes == holes[0]).all()
+        inside = holes[0].float().mean().item()
+        kinds.add("neither" if mixed.share[0] == 1 else "cutmix" if abs(inside - mixed.share[0]) < 1e-5 else "mixup")
+        halves = [Augment(AugmentConfig(**options), 8, CPU, rank, 2) for rank in range(2)]
+        parts = [half(dark[4 * i : 4 * i + 4], torch.arange(4), seed).images for i, half in enumerate(halves)]
+        assert torch.equal(torch.cat(parts), mixed.images)
+    assert kinds == {"neither", "cutmix", "mixup"}
+
+
 @pytest.mark.parametrize("alpha", [0.02, 0.2, 0.4, 0.8, 1.0, 2.0, 5.0])
 def test_shares_follow_the_beta_distribution(alpha: float) -> None:
     count = 20_000
@@ -287,10 +308,12 @@ def test_turned_images_are_turned_and_get_their_own_class() -> None:
     assert len(directions) == 2  # one and three quarters are different turns, each always the same way
 
 
-def test_numbers_drawn_ahead_give_the_same_batch() -> None:
+@pytest.mark.parametrize("by", ["image", "batch"])
+def test_numbers_drawn_ahead_give_the_same_batch(by: Literal["image", "batch"]) -> None:
     """What is compiled on a GPU: the arithmetic alone, fed with the numbers that the plain run would draw."""
     images, labels = noise(16), torch.arange(16)
-    plain, ahead = Augment(ALL, 16, CPU), Augment(ALL, 16, CPU)
+    settings = dataclasses.replace(ALL, mix_by=by)
+    plain, ahead = Augment(settings, 16, CPU), Augment(settings, 16, CPU)
     ahead(images, labels, 1)  # notes what is drawn
     ahead._compiled = ahead._replay  # type: ignore[assignment]
     for seed in (1, 2):

@@ -75,7 +75,8 @@ class Augment:
         self.generator = torch.Generator(device=device)
         self.active = torch.ones((), dtype=torch.bool, device=device)  # in place: a recorded step reads it
         self.policy = Policy(device) if config.autoaugment else None
-        self._plan: list[tuple[Sampler, tuple[int, ...]]] = []  # numbers the arithmetic needs, noted in its first run
+        self._plan: list[tuple[Sampler, tuple[int, ...], bool]] = []  # numbers it needs, noted in the first run
+        self._together = False  # whether what is drawn now is drawn once for the whole batch
         self._ahead: list[Tensor] | None = None  # numbers drawn ahead for a compiled run
         self._compiled = torch.compile(self._replay, fullgraph=True, dynamic=False) if compiled else None
 
@@ -106,14 +107,17 @@ class Augment:
         finally:
             self._ahead = None
 
-    def _draw(self, sampler: Sampler, shape: tuple[int, ...]) -> Tensor:
+    def _draw(self, sampler: Sampler, shape: tuple[int, ...], together: bool) -> Tensor:
+        if together:
+            drawn = sampler(1, *shape, generator=self.generator, device=self.device)
+            return drawn.repeat(self.slice.stop - self.slice.start, *[1 for _ in shape])
         return sampler(self.batch, *shape, generator=self.generator, device=self.device)[self.slice]
 
     def _numbers(self, sampler: Sampler, *shape: int) -> Tensor:
         if self._ahead is not None:
             return self._ahead.pop(0)
-        self._plan.append((sampler, shape))
-        return self._draw(sampler, shape)
+        self._plan.append((sampler, shape, self._together))
+        return self._draw(sampler, shape, self._together)
 
     def _uniform(self, low: float, high: float, *shape: int) -> Tensor:
         return self._numbers(torch.rand, *shape) * (high - low) + low
@@ -193,6 +197,7 @@ class Augment:
         # straddles two processes.
         partner = x.unflatten(0, (-1, 2)).flip(1).flatten(0, 1)
         others = labels.unflatten(0, (-1, 2)).flip(1).flatten()
+        self._together = c.mix_by == "batch"
         share_mixup, share_cutmix = self._beta(c.mixup), self._beta(c.cutmix)
         use_cutmix = self._chance(0.5 if c.mixup and c.cutmix else float(c.cutmix > 0))
         hole = self._rectangle(x, 1 - share_cutmix)
@@ -200,6 +205,7 @@ class Augment:
         weight = torch.where(use_cutmix[:, None, None], (~hole).float(), share_mixup[:, None, None])
         share = torch.where(use_cutmix, share_cutmix, share_mixup)
         mixing = self._chance(c.mix_prob)
+        self._together = False
         weight = torch.where(mixing[:, None, None], weight, torch.ones_like(weight))[:, None]
         return weight * x + (1 - weight) * partner, labels, others, torch.where(mixing, share, ones)
 

@@ -209,7 +209,7 @@ _LATER = {
         "epoch_steps",
         "frozen_statistics",
     ),
-    "train.augment": ("border", "hue", "jitter", "grey", "blank", "epochs"),
+    "train.augment": ("border", "hue", "jitter", "grey", "blank", "epochs", "mix_by"),
 }
 
 
