@@ -24,8 +24,8 @@ _OF_THE_MACHINE = ("checkpoint_seconds", "compile", "graph")  # how a machine ru
 def differing(group: Group) -> list[str]:
     """Settings of the network and of the method that the recipe of that name has otherwise now: 'key then (now)'."""
     recipe, method = group.first.recipe, group.first.method
-    if recipe not in configs.recipes():
-        return []
+    if recipe not in configs.recipes() or not {"backbone", "train"} <= group.first.config.keys():
+        return []  # somebody's own, or a result that does not tell
     config = configs.load(recipe)
     now, then = _settings(config), _settings(_of(group.first.config))
     if method in config.methods:

@@ -72,7 +72,7 @@ def _methods(groups: Sequence[Group], plan: BenchmarkPlan | None, root: str) -> 
     sections += [*footnotes(groups), *former_notes(groups)]
     if not plan or not printed:
         sections.append("There are no published numbers for these sessions.")
-    elif compared := printed_rows_table(groups, printed_table(_PUBLISHED[plan.key][0]).rows):
+    elif compared := printed_rows_table(groups, *(printed_table(name).rows for name in _PUBLISHED[plan.key][:2])):
         sections += [f"### {compared.title}", _OWN_NETWORKS, markdown(compared)]
     return [*sections, _MEASURED, _costs(groups, root), *_protocol(groups)]
 

@@ -77,6 +77,6 @@ def test_its_gradient_is_orthogonal_to_the_feature() -> None:
 
 
 def test_unknown_heads_and_objectives_are_refused() -> None:
-    with pytest.raises(InputError, match="cosine or etf"):
+    with pytest.raises(InputError, match="cosine, etf or linear"):
         TrainConfig(head="ets")  # type: ignore[arg-type]
     assert configs.load("cifar100_teacher").train.vertices == 100
