@@ -165,7 +165,7 @@ def test_of_two_processes_that_want_a_folder_at_once_one_gets_it(tmp_path: Path,
         go_on(two)
         said = sorted(process.stdout.readline() for process in two if process.stdout)
         go_on(two)
-        assert [process.wait(timeout=120) for process in two] == [0, 0]
+        assert [process.wait(timeout=600) for process in two] == [0, 0]
         assert said[0] == "accepted\n"
         assert re.fullmatch(
             r"refused (Another process is writing to|.* already exists and is not empty).*\.\n", said[1]
@@ -182,11 +182,11 @@ def test_a_claim_ends_with_its_process_however_that_ends(tmp_path: Path) -> None
     go_on([second])
     assert "Another process is writing to" in second.stdout.readline()
     first.kill()
-    first.wait(timeout=120)
+    first.wait(timeout=600)
     go_on([third])
     assert third.stdout.readline() == "accepted\n"
     go_on([second, third])
-    assert [process.wait(timeout=120) for process in (second, third)] == [0, 0]
+    assert [process.wait(timeout=600) for process in (second, third)] == [0, 0]
 
 
 def test_a_sealed_file_is_read_as_it_was_written_or_refused(tmp_path: Path) -> None:
