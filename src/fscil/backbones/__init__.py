@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from fscil.backbones.base import Backbone, check_block
 from fscil.backbones.heads import CosineHead, EtfHead, LinearHead, build_head
+from fscil.backbones.joined import Joined
 from fscil.backbones.resnet import ResNet, ResNet12, resnet18, resnet20
 from fscil.backbones.vit import ViT
 from fscil.core.config import BackboneConfig
@@ -13,6 +14,7 @@ KINDS: dict[str, Callable[[BackboneConfig], Backbone]] = {
     "resnet12": ResNet12,
     "resnet18": resnet18,
     "resnet20": resnet20,
+    "joined": lambda config: Joined(config, build_backbone),
 }
 
 

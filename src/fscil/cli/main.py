@@ -38,6 +38,7 @@ def _root(
 _COMMANDS: dict[str, Callable[..., None]] = {
     "run": run.run,
     "train": run.train,
+    "join": run.join,
     "features": run.features,
     "eval": run.evaluate,
     "report": run.report,

@@ -1,4 +1,4 @@
-"""`fscil run` and its stages: train, features, eval, report."""
+"""`fscil run` and its stages: train, features, eval, report; and join, which makes one network of several."""
 
 from __future__ import annotations
 
@@ -61,6 +61,19 @@ def train(
         options.print_json({"checkpoint": str(path), "seconds": info["seconds"], "steps": info["steps"]})
     else:
         options.say(f"Trained in {info['seconds']:.0f} s: {path}")
+
+
+def join(
+    networks: Annotated[list[Path], typer.Argument(help="Trained networks, files or folders; at least two.")],
+    out: Annotated[Path, typer.Option("--out", help="The file to write.")] = Path("joined.safetensors"),
+    force: options.ForceOption = False,
+) -> None:
+    """Make one network of several that were trained on the same base session: their features side by side."""
+    from fscil.training.joining import join_networks
+
+    options.refuse_existing([out], force)
+    joined = join_networks(networks, out)
+    options.say(f"{len(networks)} networks in {out}, {joined.backbone.dim} features")
 
 
 def features(

@@ -60,7 +60,8 @@ class BackboneConfig(Checked):
     """The network. A vit is timm's: a `name` takes one as it is, else the sizes below build one."""
 
     prefix: ClassVar[str] = "backbone."
-    kind: Literal["vit", "resnet12", "resnet18", "resnet20"] = "vit"
+    # joined: the features of the networks in `parts` side by side, each trained before; `fscil join` makes one
+    kind: Literal["vit", "resnet12", "resnet18", "resnet20", "joined"] = "vit"
     name: str = ""  # any timm ViT, such as vit_small_patch16_224
     pretrained: bool = False  # with `name`: load timm's weights
     image_size: Count = 32
@@ -83,6 +84,7 @@ class BackboneConfig(Checked):
     mlp: Literal["plain", "conv"] = "plain"
     pool: Literal["token", "mean"] = "token"  # features: of the class token, or the mean over patches (no class token)
     drop_path: BelowOne = 0.0
+    parts: tuple["BackboneConfig", ...] = ()  # joined: what each network is
 
 
 LOOKS = ("test_zoom", "test_mirror")  # how a trained network looks at images: these are not part of its training

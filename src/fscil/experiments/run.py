@@ -136,12 +136,13 @@ def obstacle(name: str, config: Config) -> str:
     for stage in (config.train, config.last):
         objective_options(stage)
     method, backbone = methods.make(name, config.options.get(name)), config.backbone
-    if method.blocks(backbone.depth) and backbone.kind != "vit":
-        return f"{method.title} needs intermediate layers, which a {backbone.kind} does not give."
-    if not backbone.name:  # a named network tells its depth only once it is built
-        method.start(seed=0, depth=backbone.depth, device=torch.device("cpu"))
-        for block in method.blocks(backbone.depth):
-            check_block(block, backbone.depth)
+    for part in backbone.parts or (backbone,):
+        if method.blocks(part.depth) and part.kind != "vit":
+            return f"{method.title} needs intermediate layers, which a {part.kind} does not give."
+        if not part.name:  # a named network tells its depth only once it is built
+            method.start(seed=0, depth=part.depth, device=torch.device("cpu"))
+            for block in method.blocks(part.depth):
+                check_block(block, part.depth)
     return ""
 
 

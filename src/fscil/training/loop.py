@@ -11,6 +11,7 @@ import torch
 from lightning.fabric import Fabric
 
 from fscil.core.config import Config, to_dict
+from fscil.core.errors import InputError
 from fscil.core.hardware import make_fabric, settle
 from fscil.core.progress import Update
 from fscil.data.session import Session
@@ -28,6 +29,8 @@ def train_base(
     progress: Update | None = None,
 ) -> Checkpoint:
     """Train on the base session and leave `backbone.safetensors` in `folder`; returns the trained network."""
+    if config.backbone.kind == "joined":
+        raise InputError("Joined networks are not trained: make a file with `fscil join` and give it as --checkpoint.")
     bar = progress if config.devices == 1 else None  # a progress bar does not cross a process boundary
     # A partial, because Fabric copies plain arguments and cannot copy frozen dataclasses.
     make_fabric(config).launch(partial(_train, session, config, Path(folder), fingerprint, resume, bar))

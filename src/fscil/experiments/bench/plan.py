@@ -199,7 +199,7 @@ def _key(config: Config) -> str:
 # their names.
 _LATER = {
     "": ("deterministic", "second"),
-    "backbone": ("start",),
+    "backbone": ("start", "parts"),
     "train": (
         "milestones",
         "gamma",
