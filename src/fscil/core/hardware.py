@@ -5,6 +5,7 @@ import logging
 import os
 import platform
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,20 @@ def settle(config: Config) -> None:
         torch.use_deterministic_algorithms(True)  # a kernel that cannot keep it raises
         torch.backends.cudnn.benchmark = False
         torch.set_num_threads(1)  # a sum over other threads is rounded otherwise
+
+
+@contextlib.contextmanager
+def coarse_products(device: torch.device) -> Iterator[None]:
+    """A GPU may multiply float32 matrices on its matrix units, which round to three digits: for training alone."""
+    if device.type != "cuda":
+        yield
+        return
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(before)
 
 
 def pick_device(accelerator: str) -> torch.device:

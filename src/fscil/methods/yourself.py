@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fscil.core.errors import InputError
+from fscil.core.hardware import coarse_products
 from fscil.core.options import Amount, BelowOne, Count, Positive, Share, Whole
 from fscil.data.episodes import ClassRows, some_classes
 from fscil.data.session import Session, View
@@ -201,7 +202,8 @@ class YourSelf(Method):
         def update() -> Tensor:
             optimizer.zero_grad(set_to_none=True)
             loss = self._loss(*batch())
-            loss.backward()
+            with coarse_products(generator.device):
+                loss.backward()
             optimizer.step()
             return loss.detach()
 
@@ -214,7 +216,9 @@ class YourSelf(Method):
             step()
 
     def _loss(self, stacked: Tensor, labels: Tensor) -> Tensor:
-        rectified = self.rectifier_(stacked[0], stacked[1:])
+        # What is compared is computed exactly; products inside the modules need not be, and take most of the time.
+        with coarse_products(stacked.device):
+            rectified = self.rectifier_(stacked[0], stacked[1:])
         return with_gradient(rectified, self._judged(rectified.detach(), stacked, labels))
 
     def _judged(self, rectified: Tensor, stacked: Tensor, labels: Tensor) -> Judged:

@@ -7,12 +7,11 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import torch
 from lightning.fabric import Fabric
 
 from fscil.core.config import Config, to_dict
 from fscil.core.errors import InputError
-from fscil.core.hardware import make_fabric, settle
+from fscil.core.hardware import coarse_products, make_fabric, settle
 from fscil.core.progress import Update
 from fscil.data.session import Session
 from fscil.training.checkpoint import FIRST, LAST, Checkpoint, load_classifier, same_training
@@ -41,11 +40,7 @@ def _train(
     session: Session, config: Config, folder: Path, fingerprint: str, resume: bool, bar: Update | None, fabric: Fabric
 ) -> None:
     settle(config)  # this may be a process of its own
-    # Where bf16 leaves float32, training may use the matrix units; features must stay exact, so it is reset afterwards.
-    precision = torch.get_float32_matmul_precision()
-    if fabric.device.type == "cuda":
-        torch.set_float32_matmul_precision("high")
-    try:
+    with coarse_products(fabric.device):  # where bf16 leaves float32
         stage = partial(_stage, fabric, session, folder=folder, fingerprint=fingerprint, resume=resume)
         if config.second is None:
             stage(config, bar=bar)
@@ -57,8 +52,6 @@ def _train(
         fabric.barrier()  # one process writes it, all read it
         start = load_classifier(path)
         stage(config, start=start, bar=bar and (lambda done, total: bar(steps[0] + done, sum(steps))))
-    finally:
-        torch.set_float32_matmul_precision(precision)
 
 
 def _stage(
