@@ -84,3 +84,13 @@ def test_half_precision_around_it_does_not_move_a_crop() -> None:
         with torch.autocast("cpu", torch.bfloat16, enabled=half):
             crops.append(random_crops(images, 0.2, 0.7, 1.0, 0.5))
     assert torch.equal(*crops)
+
+
+def test_images_in_half_precision_are_cut_at_places_in_full_precision() -> None:
+    """On a GPU the batch comes so under autocast."""
+    torch.manual_seed(0)
+    images = torch.rand(4, 3, 16, 16).bfloat16()
+    torch.manual_seed(1)
+    crops = random_crops(images, 0.2, 0.7, 0.5, 0.5)
+    torch.manual_seed(1)
+    assert torch.equal(crops, random_crops(images.float(), 0.2, 0.7, 0.5, 0.5))

@@ -27,7 +27,7 @@ def random_crops(images: Tensor, smallest: float, largest: float, pixels: float,
     shape = [count, 3, *(round(pixels * size) for size in images.shape[2:])]
     with torch.autocast(device.type, enabled=False):  # places of pixels have more digits than half precision holds
         grid = F.affine_grid(torch.stack(rows, 1), shape, align_corners=False)
-        return F.grid_sample(images, grid, mode="bilinear", padding_mode="border", align_corners=False)
+        return F.grid_sample(images.float(), grid, mode="bilinear", padding_mode="border", align_corners=False)
 
 
 def _sides(numbers: Tensor, smallest: float, largest: float) -> Tensor:
