@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_benchmark import CPU, DEPTH, prepared, tiny_benchmark
+from tiny_benchmark import CPU, DEPTH, kept_for, prepared, tiny_benchmark
 
 from fscil.core import config as configs
 from fscil.core.storage import read_json
@@ -61,7 +61,7 @@ class Counted(Prototypes):
 def learned(fits: BaseFits, method: Counted | None = None, seed: int = 0) -> Counted:
     method = method or Counted()
     method.start(seed=seed, depth=DEPTH, device=CPU)
-    fits.learn(method, lambda: prepared(method, tiny_benchmark())[0], CPU)
+    fits.learn(kept_for(method), lambda: prepared(method, tiny_benchmark())[0], CPU)
     return method
 
 
@@ -91,7 +91,7 @@ def test_other_options_are_another_fit(tmp_path: Path) -> None:
     for share in (0.1, 0.5):
         method = TEEN(share=share)
         method.start(seed=0, depth=DEPTH, device=CPU)
-        fits.learn(method, lambda: prepared(method, tiny_benchmark())[0], CPU)  # noqa: B023
+        fits.learn(kept_for(method), lambda: prepared(method, tiny_benchmark())[0], CPU)  # noqa: B023
         bases.append(read_tensors(tmp_path / "teen.safetensors")[1]["inputs"])
     assert bases[0] != bases[1]
 
