@@ -108,7 +108,7 @@ def test_the_images_are_those_that_were_named_and_copies() -> None:
 @pytest.mark.parametrize("budget", [Budget(per_class=2), Budget(total=20), Budget(per_class=3, total=20)])
 def test_more_than_the_budget_is_refused(budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Collector, "memory", lambda self: budget)
-    with pytest.raises(ValueError, match="After session [01] .* wants to keep .* and its budget is"):
+    with pytest.raises(ValueError, match=r"After session [01] .* wants to keep .* and its budget is"):
         ran(Collector(per_class=3))
 
 

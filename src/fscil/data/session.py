@@ -110,6 +110,12 @@ class Budget:
     def everything(self) -> bool:
         return self.per_class is None and self.total is None
 
+    def __str__(self) -> str:
+        if self.everything:
+            return "all images of earlier sessions"
+        parts = [(self.per_class, "of each class"), (self.total, "in all")]
+        return "images of earlier sessions: " + ", ".join(f"{most} {what}" for most, what in parts if most is not None)
+
     def excess(self, labels: Tensor) -> str:
         """What is too much about images with these labels; empty if nothing is."""
         most = int(labels.bincount().max()) if len(labels) else 0
