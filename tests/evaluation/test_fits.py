@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_benchmark import CPU, DEPTH, prepared, tiny_benchmark
+from tiny_benchmark import CPU, DEPTH, kept_for, prepared, tiny_benchmark
 
 from fscil.core import config as configs
 from fscil.core.storage import read_json
 from fscil.data import Session
 from fscil.evaluation import fits as fits_module
-from fscil.evaluation.fits import BaseFits, _packed, _unpacked
+from fscil.evaluation.fits import BaseFits, Course, DrawState, _packed, _unpacked
 from fscil.experiments.run import Run
-from fscil.methods import TEEN, Prototypes
+from fscil.methods import TEEN, Finetune, Prototypes
 from fscil.training.checkpoint import read_tensors, save_tensors
 
 
@@ -61,7 +61,7 @@ class Counted(Prototypes):
 def learned(fits: BaseFits, method: Counted | None = None, seed: int = 0) -> Counted:
     method = method or Counted()
     method.start(seed=seed, depth=DEPTH, device=CPU)
-    fits.learn(method, lambda: prepared(method, tiny_benchmark())[0], CPU)
+    fits.learn(kept_for(method), lambda: prepared(method, tiny_benchmark())[0], CPU)
     return method
 
 
@@ -91,7 +91,7 @@ def test_other_options_are_another_fit(tmp_path: Path) -> None:
     for share in (0.1, 0.5):
         method = TEEN(share=share)
         method.start(seed=0, depth=DEPTH, device=CPU)
-        fits.learn(method, lambda: prepared(method, tiny_benchmark())[0], CPU)  # noqa: B023
+        fits.learn(kept_for(method), lambda: prepared(method, tiny_benchmark())[0], CPU)  # noqa: B023
         bases.append(read_tensors(tmp_path / "teen.safetensors")[1]["inputs"])
     assert bases[0] != bases[1]
 
@@ -131,6 +131,58 @@ def test_a_run_learns_the_base_session_once_also_after_a_kill(tmp_path: Path, mo
     base = dataclasses.replace(CONFIG, draws=1)
     Run.open(base, tmp_path / "one").evaluate()
     assert not (tmp_path / "one" / "fitted").exists()  # nobody would read it
+
+
+@pytest.mark.parametrize("draws", [1, 2])
+def test_a_run_of_a_method_that_tunes_goes_on_inside_a_draw(
+    draws: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = [f"draws={draws}", "train.epochs=1", "accelerator=cpu", "methods=finetune", "options.finetune.steps=2"]
+    config = configs.load("digits", settings)
+    whole = Run.open(config, tmp_path / "whole").evaluate()
+    fit, learned = Finetune.fit_novel, []
+
+    def dying(self: Finetune, session: Session) -> None:
+        learned.append(session.index)
+        fit(self, session)
+        if len(learned) == 2 * draws:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Finetune, "fit_novel", dying)
+    with pytest.raises(KeyboardInterrupt):
+        Run.open(config, tmp_path / "killed").evaluate()
+    assert (tmp_path / "killed" / "fitted" / "finetune-under-way.safetensors").exists()
+    paths = Run.open(config, tmp_path / "killed", resume=True).evaluate()
+    assert learned == [1, 2] * draws + [2]  # session 1 was not learned again
+    for one, two in zip(paths, whole, strict=True):
+        assert read_json(one)["matrix"] == read_json(two)["matrix"]
+        assert read_json(one)["title"] == "Fine-tuning (reference)"
+        assert read_json(one)["cost"]["kept_images"] == 0
+    assert not list((tmp_path / "killed" / "fitted").iterdir())
+
+
+def test_a_state_of_something_else_or_damaged_is_not_gone_on_from(tmp_path: Path) -> None:
+    def course(method: Finetune, of: str = "a draw", seed: int = 0) -> Course | None:
+        method.start(seed=seed, depth=DEPTH, device=CPU)
+        return DrawState(tmp_path, of).load(kept_for(method), CPU)
+
+    method = Finetune()
+    method.start(seed=0, depth=DEPTH, device=CPU)
+    kept = kept_for(method)
+    kept.learn(prepared(method, tiny_benchmark())[0])
+    left = Course([[50.0]], {"part": [[25.0]]}, 1.5, 7)
+    DrawState(tmp_path, "a draw").save(kept, left)
+    assert course(Finetune()) == left
+    assert course(Finetune(), of="another draw") is None
+    assert course(Finetune(), seed=1) is None
+    assert course(Finetune(lr=0.5)) is None
+    path = tmp_path / "finetune-under-way.safetensors"
+    path.write_bytes(path.read_bytes()[:-9])
+    assert course(Finetune()) is None
+    kept = kept_for(frozen := Prototypes())
+    frozen.start(seed=0, depth=DEPTH, device=CPU)
+    DrawState(tmp_path, "a draw").save(kept, left)  # what is learned faster than written is not written
+    assert [found.name for found in tmp_path.iterdir()] == [path.name]
 
 
 def _stop_in_second(run: Run) -> None:

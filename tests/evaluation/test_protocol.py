@@ -289,3 +289,23 @@ def test_yourself_runs_through_the_protocol_with_variants(benchmark: Benchmark, 
     outcome = run_method(make("yourself", CONFIG.options["yourself"]), benchmark, FeatureCache(None, backbone))
     assert list(outcome.variants) == ["block 1", "block 2", "block 3", "rectified", "whitened"]
     assert all(m.classes == (6, 2, 2) for m in outcome.variants.values())
+
+
+def test_a_run_that_changed_the_shared_network_fails(benchmark: Benchmark) -> None:
+    torch.manual_seed(0)
+    classifier = Classifier(CONFIG.backbone, CONFIG.train, 6).eval()
+    network = Checkpoint(classifier, {"classes": 6}, {"sigma": torch.ones(3)})
+
+    class Reacher(Spy):
+        """Has the live network from somewhere."""
+
+        target: ClassVar[Tensor]
+
+        def fit_novel(self, session: Session) -> None:
+            super().fit_novel(session)
+            self.target.mul_(1.001)
+
+    for target in (classifier.backbone.mean, classifier.head.weight.data, network.extras["sigma"]):
+        Reacher.target = target
+        with pytest.raises(RuntimeError, match="network"):
+            run_method(Reacher(), benchmark, FeatureCache(None, network.backbone), network=network)

@@ -12,6 +12,7 @@ from fscil.core.config import BackboneConfig, DataConfig, TrainConfig
 from fscil.data import Benchmark, Session, View
 from fscil.data.dataset import Dataset, ImageSet
 from fscil.evaluation.features import FeatureCache
+from fscil.evaluation.kept_images import KeptImages
 from fscil.evaluation.protocol import Examiner, prepare
 from fscil.methods import Method
 from fscil.training.checkpoint import Checkpoint, Classifier
@@ -73,6 +74,10 @@ def exam_view(method: Method, benchmark: Benchmark, index: int = 0) -> View:
     """Test images of one session in their own order, as the protocol has them before it shuffles."""
     whole, counts = examiner(method, benchmark), [len(benchmark.exam(i).labels) for i in range(index + 1)]
     return whole._view[torch.arange(sum(counts[:index]), sum(counts))]
+
+
+def kept_for(method: Method, benchmark: Benchmark | None = None) -> KeptImages:
+    return KeptImages(method, (benchmark or tiny_benchmark()).session, CPU)
 
 
 def prepared(method: Method, benchmark: Benchmark) -> list[Session]:

@@ -51,9 +51,13 @@ class Backbone(nn.Module, ABC):
     def normalise(self, images: Tensor) -> Tensor:
         return (images - self.mean) / self.std
 
-    @abstractmethod
     def forward(self, images: Tensor) -> Tensor:
         """Final features (n, dim)."""
+        return self.forward_normalised(self.prepare(images))
+
+    @abstractmethod
+    def forward_normalised(self, images: Tensor) -> Tensor:
+        """Final features of float images of the network's size that are normalised already, as a generator's may be."""
 
     def forward_as_is(self, images: Tensor) -> Tensor:
         """Final features of float images in the size they have, which only some networks can take."""

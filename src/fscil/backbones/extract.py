@@ -18,7 +18,7 @@ def extract(backbone: Backbone, images: Tensor, blocks: Sequence[int] = (), batc
     With `test_mirror` they are the mean over an image and its mirror image, which costs a second pass.
     """
     device = backbone.mean.device
-    training = backbone.training
+    modes = {module: module.training for module in backbone.modules()}  # batch-norm may be frozen by itself
     backbone.eval()
     finals: list[Tensor] = []
     layers: dict[int, list[Tensor]] = {block: [] for block in blocks}
@@ -29,7 +29,8 @@ def extract(backbone: Backbone, images: Tensor, blocks: Sequence[int] = (), batc
         finals.append(_mean([final for final, _ in seen]))
         for block in blocks:
             layers[block].append(_mean([middle[block] for _, middle in seen]))
-    backbone.train(training)
+    for module, training in modes.items():
+        module.training = training
     return View(torch.cat(finals), {block: torch.cat(parts) for block, parts in layers.items()})
 
 

@@ -74,8 +74,8 @@ class ConvNet(Backbone):
         """Prepared images as the first stage takes them."""
         return images
 
-    def forward(self, images: Tensor) -> Tensor:
-        return self.forward_from(self.forward_until(images, 0), 0)
+    def forward_normalised(self, images: Tensor) -> Tensor:
+        return self.forward_from(self.enter(images), 0)
 
     def forward_until(self, images: Tensor, stage: int) -> Tensor:
         return self.row()[: self.checked(stage)](self.enter(self.prepare(images)))
@@ -138,7 +138,7 @@ class ResNet(ConvNet):
         return self.stem(images)
 
     def forward_as_is(self, images: Tensor) -> Tensor:
-        return self.forward_from(self.enter(self.normalise(images)), 0)
+        return self.forward_normalised(self.normalise(images))
 
 
 def resnet20(config: BackboneConfig) -> ResNet:

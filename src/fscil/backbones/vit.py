@@ -45,8 +45,8 @@ class ViT(Backbone):
             self.mean.copy_(torch.tensor(expected["mean"])[:, None, None])
             self.std.copy_(torch.tensor(expected["std"])[:, None, None])
 
-    def forward(self, images: Tensor) -> Tensor:
-        return self.trunk.forward_head(self.trunk.forward_features(self.prepare(images)), pre_logits=True)
+    def forward_normalised(self, images: Tensor) -> Tensor:
+        return self.trunk.forward_head(self.trunk.forward_features(images), pre_logits=True)
 
     def forward_until(self, images: Tensor, stage: int) -> Tensor:
         """The tokens (n, tokens, dim) after block `stage`."""

@@ -16,7 +16,12 @@ _SHOWN = (
     *("pd", "kr", "rpd", "forgetting"),
 )
 _PER_SESSION = ("aacc_per_session", "gacc_grid_per_session", "gacc_exact_per_session")
-_NEEDS = {"layers": "intermediate layers", "images": "pixels", "backbone": "the frozen network"}
+_NEEDS = {
+    "layers": "intermediate layers",
+    "images": "pixels",
+    "backbone": "the frozen network",
+    "tunes": "pixels, and a network of its own that it goes on training",
+}
 
 
 def metrics(
@@ -72,6 +77,8 @@ def methods(
             say(f"    {row['summary']}")
         needs = [_NEEDS[need] for need in row["needs"]]
         say(f"    needs: {', '.join(needs) or 'final features only'}")
+        if row["keeps"]:
+            say(f"    keeps: {row['keeps']}")
         say(f"    recipes: {', '.join(row['recipes']) or 'any, with --methods ' + row['name']}")
         for found in row["verified"]:
             say(f"    verified on {_verified(found)}")

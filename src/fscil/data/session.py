@@ -26,6 +26,10 @@ class View:
     def __len__(self) -> int:
         return len(self.final)
 
+    @property
+    def device(self) -> torch.device:
+        return self.final.device
+
     def to(self, device: torch.device | str) -> View:
         return self._each(lambda x: x.to(device))
 
@@ -58,6 +62,81 @@ class View:
         )
 
 
+class PixelView(View):
+    """Images without features, for a method that tunes its network: those at hand are of the network before that."""
+
+    def __init__(self, images: Tensor) -> None:
+        object.__setattr__(self, "images", images)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("final", "layers", "turned"):
+            raise StaleFeaturesError(
+                f"A method that tunes its network has no view.{name}: features at hand are of the network as base "
+                f"training left it; put view.images through the method's own network."
+            )
+        raise AttributeError(name)
+
+    def __len__(self) -> int:
+        return len(self._pixels)
+
+    def __repr__(self) -> str:
+        return f"PixelView({tuple(self._pixels.shape)})"
+
+    @property
+    def device(self) -> torch.device:
+        return self._pixels.device
+
+    @property
+    def _pixels(self) -> Tensor:
+        assert self.images is not None
+        return self.images
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> View:
+        return PixelView(change(self._pixels))
+
+
+class StaleFeaturesError(Exception):
+    """Features of the untouched network were asked for by a method that changes its own."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Images that may be kept: of each class, or of all together, or both; neither: all, which only references may."""
+
+    per_class: int | None = None
+    total: int | None = None
+
+    @property
+    def everything(self) -> bool:
+        return self.per_class is None and self.total is None
+
+    def __str__(self) -> str:
+        if self.everything:
+            return "all images of earlier sessions"
+        parts = [(self.per_class, "of each class"), (self.total, "in all")]
+        return "images of earlier sessions: " + ", ".join(f"{most} {what}" for most, what in parts if most is not None)
+
+    def excess(self, labels: Tensor) -> str:
+        """What is too much about images with these labels; empty if nothing is."""
+        most = int(labels.bincount().max()) if len(labels) else 0
+        if self.per_class is not None and most > self.per_class:
+            return f"{most} images of a class, and its budget is {self.per_class}"
+        if self.total is not None and len(labels) > self.total:
+            return f"{len(labels)} images, and its budget is {self.total}"
+        return ""
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Images of earlier sessions that the protocol keeps for a method, in the order in which it named them."""
+
+    images: Tensor  # (n, height, width, 3) uint8
+    labels: Tensor  # (n,) int64
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
 @dataclass(frozen=True)
 class Session:
     """Training images of one session. Labels count through the class order: the base classes are 0..base-1.
@@ -72,7 +151,10 @@ class Session:
     view: View | None = None  # features, attached by the protocol
     head: Tensor | None = None  # base session: the trained classifier's weights (classes, d), attached in the same way
     extras: Mapping[str, Tensor] = field(default_factory=dict)  # base session: what else base training learned
-    network: Any = None  # the frozen classifier (backbone and head), for methods that need "backbone"
+    # A copy of the classifier (backbone and head): in every session for methods that need "backbone", in the base
+    # session for those that tune it, whose own it is from then on.
+    network: Any = None
+    memory: Memory | None = None  # what was kept of earlier sessions, for methods with a budget (empty at first)
 
     def __len__(self) -> int:
         return len(self.labels)

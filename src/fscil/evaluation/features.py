@@ -22,6 +22,11 @@ class FeatureCache:
         self.folder, self.backbone = folder, backbone
         self._network = _sha256(backbone)
 
+    def check(self) -> None:
+        """Whoever has the network can change it; then nothing that was made of it is what it is called."""
+        if _sha256(self.backbone) != self._network:
+            raise RuntimeError("The network was changed after its features were opened; nothing of it was stored.")
+
     def get(self, images: Tensor, blocks: Sequence[int] = (), transforms: Sequence[Transform] = ()) -> View:
         """Features after these blocks, and the final ones of the images in each of the transforms."""
         view = self._get(images, blocks)
@@ -39,9 +44,7 @@ class FeatureCache:
             except (InputError, KeyError):
                 path.unlink(missing_ok=True)  # damaged: compute it again
         view = extract(self.backbone, images, blocks)
-        # Whoever has the network can change it. What is stored must be what its name says.
-        if _sha256(self.backbone) != self._network:
-            raise RuntimeError("The network was changed after its features were opened; nothing of it was stored.")
+        self.check()
         save_tensors(
             path, {"final": view.final, **{f"block{b}": x for b, x in view.layers.items()}}, {"kind": "features"}
         )

@@ -1,12 +1,14 @@
-"""What methods learned of the base session, kept on disk: it is the same in every draw of the shots.
+"""What methods learned, kept on disk: of the base session, which is the same in every draw of the shots, and, of those
+that tune a network, after every session of the draw that is under way, so that a kill costs one session.
 
 A file names all that it was made from by one hash, as results do, and is read only where that is the same. There is one
-for each method at a time, the last: draws of one setting follow each other.
+of each kind for each method at a time, the last: draws of one setting follow each other.
 """
 
+import dataclasses
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from fscil.core.errors import InputError
 from fscil.core.hardware import peak_memory_mb
 from fscil.data.session import Session
 from fscil.evaluation.identity import digest
+from fscil.evaluation.kept_images import KeptImages
 from fscil.methods import Method
 from fscil.training.checkpoint import read_tensors, save_tensors
 
@@ -29,6 +32,16 @@ class BaseCost:
     peak_memory_mb: int
 
 
+@dataclass
+class Course:
+    """How far a draw has come."""
+
+    rows: list[list[float]] = field(default_factory=list)  # of the matrix, one for each session that is done
+    variants: dict[str, list[list[float]]] = field(default_factory=dict)
+    seconds: float = 0.0
+    peak_mb: int = 0  # while the base session was learned
+
+
 @dataclass(frozen=True)
 class BaseFits:
     """In a folder, one file per method. `made_from` is the hash of all besides the method: network, images, machine."""
@@ -36,21 +49,13 @@ class BaseFits:
     folder: Path
     made_from: str
 
-    def learn(self, method: Method, session: Callable[[], Session], device: torch.device) -> BaseCost:
+    def learn(self, kept: KeptImages, session: Callable[[], Session], device: torch.device) -> BaseCost:
         """The base session, learned now or read; `session` is made only where it is needed."""
-        path, inputs = self._path(method), self._inputs(method)
-        try:
-            tensors, info = read_tensors(path)  # compares the checksum
-            if info["inputs"] == inputs:
-                method.load_state_dict(_unpacked(info["state"], tensors, device))
-                return BaseCost(info["seconds"], info["peak_memory_mb"])
-        except (InputError, KeyError):
-            pass  # absent, or damaged: learned again
-        cost = learn_base(method, session(), device)
-        tensors = {}
-        state = _packed(method.state_dict(), tensors)
-        info = {"inputs": inputs, "seconds": cost.seconds, "peak_memory_mb": cost.peak_memory_mb, "state": state}
-        save_tensors(path, tensors, info)
+        path, inputs = self._path(kept.method), _inputs(self.made_from, kept.method)
+        if found := _read(path, inputs, kept, device):
+            return BaseCost(**found)
+        cost = learn_base(kept, session(), device)
+        _write(path, inputs, kept, dataclasses.asdict(cost))
         return cost
 
     def forget(self, method: Method) -> None:
@@ -59,14 +64,59 @@ class BaseFits:
     def _path(self, method: Method) -> Path:
         return self.folder / f"{method.name}.safetensors"
 
-    def _inputs(self, method: Method) -> str:
-        return digest([self.made_from, type(method).__qualname__, method.name, method.options(), method.seed_])
+
+@dataclass(frozen=True)
+class DrawState:
+    """In a folder, one file per method. `made_from` is that of its base session and the images of the draw."""
+
+    folder: Path
+    made_from: str
+
+    def load(self, kept: KeptImages, device: torch.device) -> Course | None:
+        found = _read(self._path(kept.method), _inputs(self.made_from, kept.method), kept, device)
+        return Course(**found) if found else None
+
+    def save(self, kept: KeptImages, course: Course) -> None:
+        """Of a method that tunes; what others learn in a session costs less than the file."""
+        if "tunes" in kept.method.needs:
+            _write(self._path(kept.method), _inputs(self.made_from, kept.method), kept, dataclasses.asdict(course))
+
+    def forget(self, method: Method) -> None:
+        self._path(method).unlink(missing_ok=True)
+
+    def _path(self, method: Method) -> Path:
+        return self.folder / f"{method.name}-under-way.safetensors"
 
 
-def learn_base(method: Method, session: Session, device: torch.device) -> BaseCost:
+def learn_base(kept: KeptImages, session: Session, device: torch.device) -> BaseCost:
     started = time.monotonic()
-    method.fit_base(session)
+    kept.learn(session)
     return BaseCost(time.monotonic() - started, peak_memory_mb(device))
+
+
+def _inputs(made_from: str, method: Method) -> str:
+    return digest([made_from, type(method).__qualname__, method.name, method.options(), method.seed_])
+
+
+def _write(path: Path, inputs: str, kept: KeptImages, notes: Mapping[str, Any]) -> None:
+    tensors: dict[str, Tensor] = {}
+    state = _packed({"method": kept.method.state_dict(), "kept": kept.places, "most": kept.most}, tensors)
+    save_tensors(path, tensors, {"inputs": inputs, "notes": dict(notes), "state": state})
+
+
+def _read(path: Path, inputs: str, kept: KeptImages, device: torch.device) -> dict[str, Any]:
+    """The notes, and what was learned put where it was; empty if there is none of the same, or it is damaged."""
+    try:
+        tensors, info = read_tensors(path)  # compares the checksum
+        if info["inputs"] != inputs:
+            return {}
+        state, notes = _unpacked(info["state"], tensors, device), info["notes"]
+    except (InputError, KeyError):
+        return {}
+    kept.method.load_state_dict(state["method"])
+    kept.put(state["kept"])
+    kept.most = state["most"]
+    return dict(notes)
 
 
 def _packed(value: Any, tensors: dict[str, Tensor]) -> Any:

@@ -19,11 +19,12 @@ from torch import Tensor
 from fscil.core.matrix import AccuracyMatrix
 from fscil.data.benchmark import Benchmark, Exam
 from fscil.data.fantasy import Transform
-from fscil.data.session import Session, View
+from fscil.data.session import PixelView, Session, View
 from fscil.evaluation.features import FeatureCache
-from fscil.evaluation.fits import BaseFits, learn_base
+from fscil.evaluation.fits import BaseFits, Course, DrawState, learn_base
+from fscil.evaluation.kept_images import KeptImages
 from fscil.methods import Method
-from fscil.training.checkpoint import Checkpoint
+from fscil.training.checkpoint import Checkpoint, tensors_sha256
 
 Scorer = Callable[[View], Tensor]
 CHUNK = 1000  # test images that a method is shown at once
@@ -37,6 +38,7 @@ class Outcome:
     seconds: float  # learning and scoring all sessions, without the features
     variants: dict[str, AccuracyMatrix] = field(default_factory=dict)  # parts of the method alone, by label
     base_peak_mb: int = 0  # of memory while the base session was learned, in this draw or in an earlier one
+    kept_images: int = 0  # most that the protocol held for the method between two sessions
 
 
 class Examiner:
@@ -58,10 +60,14 @@ class Examiner:
         seed: int = 0,
     ) -> None:
         exams = [benchmark.exam(index) for index in range(benchmark.novel_sessions + 1)]
-        blocks, transforms = method.blocks(cache.backbone.depth), _transforms(method, network)
-        view = View.joined([cache.get(exam.images, blocks, transforms) for exam in exams])
-        if "images" in method.needs:
-            view = dataclasses.replace(view, images=torch.cat([exam.images for exam in exams]))
+        images = torch.cat([exam.images for exam in exams])
+        if "tunes" in method.needs:
+            view: View = PixelView(images)
+        else:
+            blocks, transforms = method.blocks(cache.backbone.depth), _transforms(method, network)
+            view = View.joined([cache.get(exam.images, blocks, transforms) for exam in exams])
+            if "images" in method.needs:
+                view = dataclasses.replace(view, images=images)
         self._view, self._labels = view.to(device), torch.cat([exam.labels for exam in exams])
         self.test_counts = tuple(len(exam.labels) for exam in exams)
         self._classes = benchmark.classes
@@ -70,7 +76,7 @@ class Examiner:
     def shown(self, after: int) -> Iterator[tuple[Tensor, View]]:
         """Chunks of the images that are seen after a session: where they stand here, and what a method gets."""
         for rows in self._orders[after].split(CHUNK):
-            yield rows, self._view[rows.to(self._view.final.device)]  # indexing with a tensor copies
+            yield rows, self._view[rows.to(self._view.device)]  # indexing with a tensor copies
 
     def row(self, after: int, scorer: Scorer) -> list[float]:
         """Accuracies in percent on sessions 0..after."""
@@ -113,13 +119,16 @@ def run_method(
     network: Checkpoint | None = None,
     progress: Callable[[int, int], None] | None = None,
     fits: BaseFits | None = None,
+    under_way: DrawState | None = None,
 ) -> Outcome:
     """Learn every session in order; after each, test on all classes seen so far.
 
     `network` is where the features come from; a method may also use its head and what its training learned besides.
-    `fits` keep what was learned of the base session for other draws, or have it from one.
+    `fits` keep what was learned of the base session for other draws, or have it from one. `under_way` is where a method
+    that tunes leaves its state after every session, and goes on from if it was killed.
     """
     device = device or torch.device("cpu")
+    before = _shared_sha256(cache, network)
     examiner = Examiner(benchmark, cache, method, device, network, seed)
     count = benchmark.novel_sessions + 1
 
@@ -128,26 +137,40 @@ def run_method(
 
     novel = [session(index) for index in range(1, count)]
     method.start(seed=seed, depth=cache.backbone.depth, device=device)
-    base = fits.learn(method, lambda: session(0), device) if fits else learn_base(method, session(0), device)
-    rows: list[list[float]] = []
-    variants: dict[str, list[list[float]]] = {}
-    seconds = base.seconds
-    for index in range(count):
+    kept = KeptImages(method, benchmark.session, device)
+    course = (under_way and under_way.load(kept, device)) or Course()
+    for index in range(len(course.rows), count):
         started = time.monotonic()
         if index:
-            method.fit_novel(novel[index - 1])
-        rows.append(examiner.row(index, method.scores))
-        seconds += time.monotonic() - started
+            kept.learn(novel[index - 1])
+        else:
+            base = fits.learn(kept, lambda: session(0), device) if fits else learn_base(kept, session(0), device)
+            course.peak_mb, started = base.peak_memory_mb, time.monotonic() - base.seconds
+        course.rows.append(examiner.row(index, method.scores))
+        course.seconds += time.monotonic() - started
         for label, scorer in method.variants().items():
-            variants.setdefault(label, []).append(examiner.row(index, scorer))
+            course.variants.setdefault(label, []).append(examiner.row(index, scorer))
+        if under_way and index + 1 < count:
+            under_way.save(kept, course)
         if progress:
             progress(index + 1, count)
+    if _shared_sha256(cache, network) != before:
+        raise RuntimeError(
+            f"{method.title} changed the network that all methods share; its accuracies are not stored. A method that "
+            f"tunes changes the copy that it gets as session.network."
+        )
 
     def matrix(lists: Sequence[Sequence[float]]) -> AccuracyMatrix:
         return AccuracyMatrix.from_lists(lists, benchmark.classes, examiner.test_counts)
 
-    parts = {label: matrix(lists) for label, lists in variants.items()}
-    return Outcome(matrix(rows), seconds, parts, base.peak_memory_mb)
+    parts = {label: matrix(lists) for label, lists in course.variants.items()}
+    return Outcome(matrix(course.rows), course.seconds, parts, course.peak_mb, kept.most)
+
+
+def _shared_sha256(cache: FeatureCache, network: Checkpoint | None) -> str:
+    """Of all that methods are handed copies of."""
+    cache.check()
+    return tensors_sha256({**network.classifier.state_dict(), **network.extras}) if network else ""
 
 
 def prepare(
@@ -163,16 +186,20 @@ def prepare(
     method see the network that was trained.
     """
     assert session.images is not None
-    transforms = _transforms(method, network, base=session.index == 0)
-    view = cache.get(session.images, method.blocks(cache.backbone.depth), transforms).to(device)
     base = session.index == 0 and network is not None
+    if tunes := "tunes" in method.needs:
+        view: View = PixelView(session.images)
+    else:
+        transforms = _transforms(method, network, base=session.index == 0)
+        view = cache.get(session.images, method.blocks(cache.backbone.depth), transforms)
     weights, extras = (network.class_weights, network.extras) if base and network else (None, {})
+    wanted = base if tunes else "backbone" in method.needs
     return dataclasses.replace(
         session,
-        view=view,
+        view=view.to(device),
         labels=session.labels.to(device),
-        images=session.images.to(device) if "images" in method.needs else None,
+        images=session.images.to(device) if tunes or "images" in method.needs else None,
         head=weights.to(device, copy=True) if weights is not None else None,
         extras={name: value.to(device, copy=True) for name, value in extras.items()},
-        network=copy.deepcopy(network.classifier).to(device) if network and "backbone" in method.needs else None,
+        network=copy.deepcopy(network.classifier).to(device) if network and wanted else None,
     )

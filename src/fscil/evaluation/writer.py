@@ -40,7 +40,7 @@ def make_result(
     return {
         "schema": SCHEMA,
         "method": method.name,
-        "title": true_title(method.name, method.title, method.options()),
+        "title": true_title(method.name, method.marked_title(), method.options()),
         "recipe": config.recipe,
         "dataset": dataset,
         "seed": config.seed,
@@ -54,6 +54,7 @@ def make_result(
         "cost": {
             "network_parameters": sum(p.numel() for p in network.backbone.parameters()),
             "kept_numbers": count_numbers(method.state_dict()),
+            "kept_images": outcome.kept_images,
             "peak_memory_mb": peak,  # while learning
         },
         **_measured(outcome.matrix),

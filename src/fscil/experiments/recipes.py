@@ -46,10 +46,12 @@ def describe_methods(results: Path | None = None) -> list[dict[str, Any]]:
     return [
         {
             "name": method.name,
-            "title": method.title,
+            "title": method.marked_title(),
             "paper": method.paper,
             "year": year_of(method.paper) or None,
+            "mark": method.mark,
             "needs": sorted(method.needs),
+            "keeps": str(budget) if (budget := method().memory()) else "",
             "recipes": _recipes(method, users),
             "summary": _summary(method),
             "verified": numbers.get(method.name, []),

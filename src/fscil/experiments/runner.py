@@ -24,7 +24,7 @@ from fscil.core.progress import Reporter, Update
 from fscil.core.storage import read_json, write_sealed, write_text
 from fscil.data import Benchmark, load_benchmark
 from fscil.evaluation.features import FeatureCache
-from fscil.evaluation.fits import BaseFits
+from fscil.evaluation.fits import BaseFits, DrawState
 from fscil.evaluation.identity import data_sha256, digest, session_sha256, weights_sha256
 from fscil.evaluation.protocol import Examiner, prepare, run_method
 from fscil.evaluation.writer import make_result
@@ -65,6 +65,7 @@ class NetworkRun:
                                        after the first of two stages)
     FOLDER/features/*.safetensors      features, by content
     FOLDER/fitted/METHOD.safetensors   what a method learned of the base session, until its last draw is measured
+    FOLDER/fitted/METHOD-under-way.safetensors   what one that tunes has learned in the draw that is under way
     """
 
     def __init__(
@@ -198,7 +199,9 @@ class NetworkRun:
                 network=self.network,
                 progress=update,
                 fits=self.fits if self.config.draws > 1 else None,
+                under_way=(under_way := DrawState(self.fits.folder, digest([self.fits.made_from, self.data(draw)]))),
             )
+            under_way.forget(learner)
             if draw >= self.config.draws - 1:  # nobody asks again
                 self.fits.forget(learner)
             keep(learner)

@@ -12,6 +12,7 @@ from fscil.methods.cec import CEC
 from fscil.methods.clom import CLOM
 from fscil.methods.fact import FACT
 from fscil.methods.fecam import FeCAM
+from fscil.methods.finetune import Finetune
 from fscil.methods.lazy import Lazy
 from fscil.methods.limit import LIMIT
 from fscil.methods.nc_fscil import NCFSCIL
@@ -24,7 +25,8 @@ from fscil.methods.whitened import Whitened
 from fscil.methods.yourself import YourSelf
 
 _METHODS: tuple[type[Method], ...] = (
-    Lazy, Prototypes, CLOM, S3C, SAVC, SPPR, CEC, LIMIT, FACT, CFSCIL, NCFSCIL, ALICE, TEEN, FeCAM, Whitened, YourSelf,
+    Lazy, Finetune, Prototypes, CLOM, S3C, SAVC, SPPR, CEC, LIMIT, FACT, CFSCIL, NCFSCIL, ALICE, TEEN, FeCAM, Whitened,
+    YourSelf,
 )  # fmt: skip
 REGISTRY = {method.name: method for method in _METHODS}
 

@@ -7,7 +7,7 @@ means of its classes and nothing else changes.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ from fscil.backbones.extract import at_one_length
 from fscil.core.options import Amount, BelowOne, Positive, Whole
 from fscil.data.session import Session, View
 from fscil.methods.base import ClassMeans, class_means, descend, features, mean_features
+from fscil.methods.module_state import at_rest
 from fscil.objectives.prototype_attention import PrototypeAttention
 from fscil.training.checkpoint import under
 
@@ -57,10 +58,8 @@ class AttendedPrototypes(ClassMeans):
         # Where the layer is learned here, features of all networks have one length, so that one rate fits them.
         return at_one_length(x) if self.layer_only_ else x
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        if "attention_" in state:
-            self.attention_ = PrototypeAttention.of(state["attention_"])
+    def networks(self) -> dict[str, Callable[[], Any]]:
+        return {"attention_": lambda: PrototypeAttention(self.prototypes_.shape[1])}
 
     def _meta_train(self, session: Session) -> None:
         final = features(session).final
@@ -75,4 +74,4 @@ class AttendedPrototypes(ClassMeans):
         # Half the rate after every fifth of the steps, which is CEC's schedule at any length.
         schedule = torch.optim.lr_scheduler.StepLR(optimizer, max(1, self.steps // 5), gamma=0.5)
         descend(episode, optimizer, self.steps, schedule)
-        self.attention_.requires_grad_(False)
+        at_rest(self.attention_)

@@ -15,7 +15,8 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from fscil.core.options import Checked
 from fscil.data.fantasy import Transform
-from fscil.data.session import Session, View
+from fscil.data.session import Budget, Session, View
+from fscil.methods.module_state import plain, remade
 
 # How SGD with dampening starts a session. "released": as torch does and so the authors' code, the first gradient fills
 # the momentum undampened, so that with dampening 0.9 the first step counts ten times. "dampened": as every other.
@@ -29,12 +30,19 @@ class Method(Checked, ABC):
     name: ClassVar[str]
     title: ClassVar[str]  # as printed in tables
     paper: ClassVar[str]
-    needs: ClassVar[frozenset[str]] = frozenset()  # of "layers", "images", "backbone": what a session must carry
-    keeps_images: ClassVar[int] = 0  # of a class, after its session: pixels, or features of single images
+    # What a session must carry: of "layers", "images", "backbone"; or "tunes" alone: pixels without features, and in
+    # the base session a network of its own to change.
+    needs: ClassVar[frozenset[str]] = frozenset()
+    mark: ClassVar[Literal["", "reference", "reconstruction"]] = ""  # stands behind the title in every table
     differences: ClassVar[str] = ""  # known differences from the paper or its code, in one line
 
     def __init_subclass__(cls) -> None:
         cls.prefix = f"options.{getattr(cls, 'name', cls.__name__)}."
+
+    @classmethod
+    def marked_title(cls) -> str:
+        """As in tables: what is none of its authors' own doing is called so."""
+        return f"{cls.title} ({cls.mark})" if cls.mark else cls.title
 
     @abstractmethod
     def fit_base(self, session: Session) -> None: ...
@@ -46,6 +54,28 @@ class Method(Checked, ABC):
     @abstractmethod
     def scores(self, view: View) -> Tensor:
         """(n, classes seen), higher is better."""
+
+    def memory(self) -> Budget | None:
+        """How many images of earlier sessions the protocol keeps for it; None: none, and it must keep none itself."""
+        return None
+
+    def keep(self, session: Session) -> Tensor:
+        """Rows of the session's images that are kept, in the order in which later sessions get them: `Session.memory`.
+
+        Asked after every session of a method with a budget.
+        """
+        return torch.empty(0, dtype=torch.long)
+
+    def retain(self, session: Session) -> Tensor:
+        """Rows of `session.memory` that stay kept, likewise."""
+        return torch.arange(len(session.memory or ()))
+
+    def networks(self) -> dict[str, Callable[[], Any]]:
+        """How each module that it learns is made anew, by attribute, for a stored state to be put into.
+
+        A classifier (`session.network`, copies of it, with a grown head or without) need not be named: it knows itself.
+        """
+        return {}
 
     def blocks(self, depth: int) -> tuple[int, ...]:
         """Blocks (1-based) whose features the method wants, for a network of that depth."""
@@ -72,11 +102,12 @@ class Method(Checked, ABC):
 
     def state_dict(self) -> dict[str, Any]:
         """Everything learned, by attribute name: tensors, numbers, and dicts and lists of them."""
-        return {name: _plain(value) for name, value in vars(self).items() if name.endswith("_")}
+        return {name: plain(value) for name, value in vars(self).items() if name.endswith("_")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        for name, value in state.items():
-            setattr(self, name, value)
+        makers = self.networks()
+        for name in sorted(state, key=makers.__contains__):  # modules last: how they are made may depend on the rest
+            setattr(self, name, remade(state[name], makers.get(name)))
 
     def _generator(self, number: int, device: torch.device) -> torch.Generator:
         """Random numbers of the method's seed: others for every number, such as that of a session."""
@@ -99,13 +130,6 @@ class ClassMeans(Method):
 
     def scores(self, view: View) -> Tensor:
         return F.normalize(view.final, dim=-1) @ self.prototypes_.T
-
-
-def _plain(value: Any) -> Any:
-    """A module, or what is stored like one, as its tensors."""
-    if hasattr(value, "state_dict"):
-        return {name: tensor.clone() for name, tensor in value.state_dict().items()}
-    return value
 
 
 def features(session: Session) -> View:

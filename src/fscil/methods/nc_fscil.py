@@ -7,7 +7,7 @@ frame (train.head=etf) comes with both; for any other, neck and frame are made h
 
 import copy
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -20,6 +20,7 @@ from fscil.core.errors import InputError
 from fscil.core.options import Amount, BelowOne, Bounds, Count, Items, Share, Whole
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, descend, features, mean_features, seeded
+from fscil.methods.networks import tuning
 from fscil.objectives.dot_regression import WEIGHT
 
 Batch = tuple[Tensor, Tensor]  # features (n, d), labels (n,)
@@ -59,7 +60,7 @@ class NCFSCIL(Method):
         self.means_ = mean_features(x, session)
         head = getattr(session.network, "head", None)
         if isinstance(head, EtfHead):
-            self.neck_ = copy.deepcopy(head.neck).float().requires_grad_()
+            self.neck_ = copy.deepcopy(head.neck).float()
             # Where turned classes have vertices too, those of classes to come stand behind them.
             self.frame_ = torch.cat([head.weight[: self.base_], head.weight[head.classes :]]).clone()
             return
@@ -87,11 +88,8 @@ class NCFSCIL(Method):
     def scores(self, view: View) -> Tensor:
         return F.normalize(self.neck_(view.final), dim=-1) @ self.frame_[: len(self.means_)].T
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        if "neck_" in state:
-            self.neck_ = _fresh_neck(self.means_.shape[1], 0).to(self.means_.device)
-            self.neck_.load_state_dict(state["neck_"])
+    def networks(self) -> dict[str, Callable[[], Any]]:
+        return {"neck_": lambda: Neck(self.means_.shape[1], DIM)}
 
     def _train(self, batches: Callable[[], Batch], steps: int, mixup: float, session: int) -> None:
         optimizer = torch.optim.SGD(
@@ -104,7 +102,8 @@ class NCFSCIL(Method):
             inputs, labels = batches()
             return self._loss(self.neck_(inputs), labels, mixup, generator)
 
-        descend(loss, optimizer, steps, schedule)
+        with tuning(self.neck_):
+            descend(loss, optimizer, steps, schedule)
 
     def _loss(self, outputs: Tensor, labels: Tensor, mixup: float, generator: torch.Generator) -> Tensor:
         weights = rarity(labels, len(self.frame_)) if self.rescale else torch.ones_like(labels, dtype=outputs.dtype)

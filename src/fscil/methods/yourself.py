@@ -6,7 +6,7 @@ the base session, then, session by session, on features drawn from class Gaussia
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -21,6 +21,7 @@ from fscil.data.episodes import ClassRows, some_classes
 from fscil.data.session import Session, View
 from fscil.methods.base import FirstStep, Method, class_means, dampened_sgd, features
 from fscil.methods.gaussians import ClassGaussians
+from fscil.methods.networks import tuning
 from fscil.methods.rectifier import Rectifier
 from fscil.methods.relations import (
     Judged,
@@ -185,14 +186,11 @@ class YourSelf(Method):
         stacked = self._stack(view)
         return self.rectifier_(stacked[0], stacked[1:])
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        super().load_state_dict(state)
-        if "rectifier_" in state:
-            device, dim = self.means_.device, self.means_.shape[-1]
-            self.rectifier_ = Rectifier(len(self.chosen_), dim, self.residual, torch.Generator()).to(device)
-            self.rectifier_.load_state_dict(state["rectifier_"])
-            self.gaussians_ = ClassGaussians(self.top_k, self.jitter, self.base_classes_)
-            self.gaussians_.load_state_dict(state["gaussians_"])
+    def networks(self) -> dict[str, Callable[[], Any]]:
+        return {
+            "rectifier_": lambda: Rectifier(len(self.chosen_), self.means_.shape[-1], self.residual, torch.Generator()),
+            "gaussians_": lambda: ClassGaussians(self.top_k, self.jitter, self.base_classes_),
+        }
 
     def _train(self, batch: Callable[[], Batch], steps: int, generator: torch.Generator) -> None:
         # In a tensor, because a recorded step reads the rate where it was when it was recorded.
@@ -210,10 +208,11 @@ class YourSelf(Method):
         step = GraphedUpdate(update, generator) if generator.device.type == "cuda" else update
         # The paper's schedule: a tenth of the rate after 60, 70, 80 and 90 % of the steps.
         drops = [round(steps * share) for share in (0.6, 0.7, 0.8, 0.9)]
-        for done in range(steps):
-            if done in drops:
-                rate *= 0.1 ** drops.count(done)  # with few steps two drops may fall together
-            step()
+        with tuning(self.rectifier_):
+            for done in range(steps):
+                if done in drops:
+                    rate *= 0.1 ** drops.count(done)  # with few steps two drops may fall together
+                step()
 
     def _loss(self, stacked: Tensor, labels: Tensor) -> Tensor:
         # What is compared is computed exactly; products inside the modules need not be, and take most of the time.

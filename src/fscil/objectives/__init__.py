@@ -3,7 +3,7 @@
 from fscil.core.config import TrainConfig, build
 from fscil.core.errors import InputError, nearest
 from fscil.objectives.alice import ALICEObjective
-from fscil.objectives.base import Episode, Objective, ObjectiveOptions, Setting
+from fscil.objectives.base import Episode, Objective, ObjectiveOptions, ParameterGroup, Setting
 from fscil.objectives.c_fscil import CFSCILObjective, WideCrossEntropy
 from fscil.objectives.cec import CECObjective
 from fscil.objectives.clom import CLOMObjective

@@ -47,6 +47,15 @@ class Episode:
     alone: bool = False  # there is no ordinary batch beside it
 
 
+@dataclass(frozen=True)
+class ParameterGroup:
+    """Parameters that are trained otherwise than the rest: with a rate (0: not at all) and a decay of their own."""
+
+    parameters: Sequence[nn.Parameter]
+    factor: float = 1.0  # of the training's rate
+    weight_decay: float | None = None  # None: as the training says for matrices
+
+
 class Objective(nn.Module):
     """Parameters and buffers are trained and averaged with the network and saved with it: `Checkpoint.extras`."""
 
@@ -57,6 +66,15 @@ class Objective(nn.Module):
     def __init__(self, options: Any, setting: Setting) -> None:
         super().__init__()
         self.options, self.setting = options, setting
+
+    @classmethod
+    def extra_rows(cls, options: Any, classes: int) -> int:
+        """Rows of the head besides those of the classes, such as one for each class to come; none is tested."""
+        return 0
+
+    def groups(self, classifier: nn.Module) -> Sequence[ParameterGroup]:
+        """Parameters, of its own or of the network, that are trained otherwise than the recipe says. After `start`."""
+        return ()
 
     def episode(self) -> Episode | None:
         """Which episode comes beside the batch in every step; None: none does."""
@@ -86,6 +104,12 @@ class Objective(nn.Module):
 
     def after_step(self, classifier: nn.Module) -> None:
         """Called after every update, without gradients: for a momentum copy of the network, say."""
+
+    def finish(self, classifier: nn.Module) -> None:
+        """Called once, after training and without gradients, on the network that is kept: to bake a mask into it, say.
+
+        What it leaves must be a network and a head of the recipe's kind, since that is what is loaded.
+        """
 
 
 def start_as_linear(head: nn.Module) -> None:

@@ -8,6 +8,8 @@ A file carries the SHA-256 of what is in it, since safetensors has no checksum o
 would otherwise be another network that answers nearly the same. Files from before are read without one.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 from collections.abc import Mapping
@@ -21,7 +23,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from fscil.backbones import Backbone, EtfHead, build_backbone, build_head
-from fscil.core.config import BackboneConfig, Config, TrainConfig, build
+from fscil.core.config import LOOKS, BackboneConfig, Config, TrainConfig, build, to_dict
 from fscil.core.errors import InputError
 from fscil.core.storage import write_atomic
 
@@ -35,6 +37,22 @@ class Classifier(nn.Module):
         super().__init__()
         self.backbone = build_backbone(backbone)
         self.head = build_head(train, self.backbone.dim, outputs)
+        self._made_from = (backbone, train, outputs)
+
+    @property
+    def plan(self) -> dict[str, Any]:
+        """How to make it again, without its weights, in plain values; it looks at images as it does now."""
+        backbone, train, outputs = self._made_from
+        looks = {name: getattr(self.backbone, name) for name in LOOKS}
+        return {
+            "backbone": to_dict(replace(backbone, pretrained=False, **looks)),
+            "train": to_dict(train),
+            "outputs": outputs,
+        }
+
+    @classmethod
+    def planned(cls, plan: Mapping[str, Any]) -> Classifier:
+        return cls(build(BackboneConfig, plan["backbone"]), build(TrainConfig, plan["train"]), plan["outputs"])
 
     def forward(self, images: Tensor) -> Tensor:
         return self.head(self.backbone(images))

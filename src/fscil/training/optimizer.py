@@ -24,14 +24,26 @@ def make_optimizer(model: TrainingLoss, train: TrainConfig, fused: bool) -> torc
 def _groups(model: TrainingLoss, train: TrainConfig) -> list[dict[str, Any]]:
     """By default weight decay is on matrices only, as usual for ViTs: not on biases, norms, tokens and positions."""
     own = {id(parameter) for parameter in model.objective.parameters()}
+    special = model.objective.groups(model.classifier)
+    taken = {id(parameter) for group in special for parameter in group.parameters}
     groups: dict[tuple[bool, float], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
+        if id(parameter) in taken:
+            continue
         free = train.decay == "matrices" and (parameter.ndim < 2 or "pos_embed" in name or "cls_token" in name)
         groups.setdefault((free, train.objective_rate if id(parameter) in own else 1.0), []).append(parameter)
     # Decayed ones first: a state numbers its parameters by this order.
-    return [
+    usual = [
         {"params": parameters, "weight_decay": 0.0 if free else train.weight_decay, "factor": factor}
         for (free, factor), parameters in sorted(groups.items(), key=lambda group: group[0])
+    ]
+    return usual + [
+        {
+            "params": list(group.parameters),
+            "weight_decay": train.weight_decay if group.weight_decay is None else group.weight_decay,
+            "factor": group.factor,
+        }
+        for group in special
     ]
 
 

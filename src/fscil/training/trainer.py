@@ -20,7 +20,7 @@ from fscil.core.progress import Update
 from fscil.data.augment import Augment, Mixed, as_they_are
 from fscil.data.batches import Batches, whole_batch
 from fscil.data.session import Session
-from fscil.objectives import Setting, build_objective
+from fscil.objectives import OBJECTIVES, Setting, build_objective, objective_options
 from fscil.training.checkpoint import (
     LAST,
     Checkpoint,
@@ -60,7 +60,8 @@ class Trainer:
         device, on_gpu = fabric.device, fabric.device.type == "cuda"
         torch.manual_seed(seed)
         self.classes = len(self.session.classes)
-        self.outputs = self.classes * (4 if train.augment.turn else 1)
+        extra = OBJECTIVES[train.objective].extra_rows(objective_options(train), self.classes)
+        self.outputs = self.classes * (4 if train.augment.turn else 1) + extra
         pretrained = self.config.backbone.pretrained and not self.start
         model = Classifier(replace(self.config.backbone, pretrained=pretrained), train, self.outputs)
         # How images are looked at outside training has no say in it, whatever mode the network is trained in.
@@ -251,6 +252,8 @@ class Trainer:
             return
         if self.average:
             self.average.copy_to_model()
+        with torch.no_grad():
+            self.plain.objective.finish(self.plain.classifier)
         info = {**self._info(), "losses": [round(v, 6) for v in self.losses.tolist()]}
         extras = self.plain.objective.state_dict()
         save_classifier(self.folder / self.leaves, self.plain.classifier, info, extras)

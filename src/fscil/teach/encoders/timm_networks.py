@@ -34,8 +34,8 @@ class PlainNetwork(Backbone):
         super().__init__(image_size, int(shape[1]), depth=0)
         self.model = model
 
-    def forward(self, images: Tensor) -> Tensor:
-        return self.model(self.prepare(images))
+    def forward_normalised(self, images: Tensor) -> Tensor:
+        return self.model(images)
 
     def forward_layers(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
         if blocks:
