@@ -30,6 +30,9 @@ class Joined(Backbone):
     def forward(self, images: Tensor) -> Tensor:
         return self.forward_layers(images, ())[0]
 
+    def forward_normalised(self, images: Tensor) -> Tensor:
+        raise InputError("Joined networks have no normalisation in common; this method needs one of them alone.")
+
     def forward_layers(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
         for block in blocks:
             check_block(block, self.depth)
