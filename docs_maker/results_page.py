@@ -82,6 +82,8 @@ def _ablation(path: Path, ablation: Ablation, root: str) -> list[str]:
     seconds = f"{ablation.seconds:,.0f} s on {ablation.hardware.get('name', 'unknown hardware')}"
     made = f"Recipe {ablation.recipe}, {plural(ablation.draws, 'draw')}, {seconds}; all numbers from {link}."
     title = "Ablation of YourSelf" if ablation.steps else "What YourSelf is given"
+    if ablation.curves and not ablation.steps:
+        title = "Sensitivity and calibration of YourSelf"
     return [f"### {title}, {ablation.recipe}", made, *parts(ablation, 4)]
 
 

@@ -27,7 +27,7 @@ def test_every_recipe_loads_and_says_how_it_is_run(recipe: str) -> None:
     config = configs.load(recipe)
     assert config.recipe == recipe
     header = (configs.recipe_folder() / f"{recipe}.toml").read_text().split("\n\n")[0]
-    assert f"fscil run {recipe}" in header or recipe == "glyphs"
+    assert re.search(rf"fscil (run|eval) {recipe}\b", header) or recipe == "glyphs"
 
 
 def test_overrides_win_and_keep_their_type() -> None:
@@ -139,7 +139,7 @@ def test_parents_that_cannot_be_are_named(tmp_path: Path) -> None:
         ('methods=""', "methods must be a list with at least 1 entry"),
         ("methods=lazy,teen,lazy", "methods must be a list with at least 1 entry, each once; got 'lazy,teen,lazy'"),
         ("data.shots=10", r"data\.shots must be empty or stored; got 10\. .* is data\.shot\."),
-        ("backbone.kind=resnet", r"vit, resnet12, resnet18 or resnet20; got 'resnet' \(did you mean 'resnet"),
+        ("backbone.kind=resnet", r"resnet12, resnet18, resnet20 or joined; got 'resnet' \(did you mean 'resnet"),
         ("data.test_fraction=1", r"between 0 and 1, both excluded; got 1"),
         ("train.augment.crop_scale=0", r"train\.augment\.crop_scale must be a number above 0 and at most 1"),
         ("train.vertices=600", r"from 0 to 512; got 600"),
