@@ -52,7 +52,7 @@ class KeptImages:
         if session.images is None:
             raise InputError(f"{self.method.title} has images kept for it, and there are none; give it the pixels.")
         images = session.images[:0] if self._images is None else self._images
-        return Memory(images.to(self.device, copy=True), self._labels.to(self.device, copy=True))
+        return Memory(images.to(self.device), self._labels.to(self.device))
 
 
 def _rows(rows: Tensor, count: int, asked: str) -> Tensor:
