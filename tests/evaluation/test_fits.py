@@ -15,15 +15,18 @@ from fscil.core import config as configs
 from fscil.core.storage import read_json
 from fscil.data import Session
 from fscil.evaluation import fits as fits_module
-from fscil.evaluation.fits import BaseFits, Course, DrawState, _packed, _unpacked
+from fscil.evaluation.fits import BaseFits, Course, DrawState, _read, _write
 from fscil.experiments.run import Run
 from fscil.methods import TEEN, Finetune, Prototypes
-from fscil.training.checkpoint import read_tensors, save_tensors
+from fscil.training.checkpoint import read_tensors
 
 
 def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
     state = {
         "transposed": torch.arange(6.0).reshape(2, 3).T,
+        "again": (shared := torch.arange(4.0)),
+        "once more": shared,
+        "a part": shared[1:3],
         "expanded": torch.ones(1, 3).expand(4, 3),
         "kinds": [torch.tensor(2.5, dtype=torch.float64), torch.tensor([True]), torch.empty(0, 4)],
         "by block": {3: torch.arange(4), 11: ()},
@@ -31,11 +34,12 @@ def test_a_state_comes_back_as_it_was(tmp_path: Path) -> None:
         "plain": (1, 0.1 + 0.2, float("inf"), "é", None, True, ["x", (2,)]),
         "device": torch.device("cpu"),
     }
-    tensors: dict[str, torch.Tensor] = {}
-    packed = _packed(state, tensors)
-    save_tensors(tmp_path / "x.safetensors", tensors, {"state": packed})
-    read, info = read_tensors(tmp_path / "x.safetensors")
-    found = _unpacked(info["state"], read, CPU)
+    method = Prototypes()
+    method.load_state_dict({f"{name}_": value for name, value in state.items()})
+    _write(tmp_path / "x.safetensors", "inputs", kept_for(method), {})
+    again = Prototypes()
+    assert _read(tmp_path / "x.safetensors", "inputs", kept_for(again), CPU) == {}
+    found = {name.removesuffix("_"): value for name, value in again.state_dict().items()}
 
     def same(one: Any, two: Any) -> bool:
         if isinstance(one, torch.Tensor):

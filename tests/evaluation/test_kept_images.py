@@ -105,6 +105,17 @@ def test_the_images_are_those_that_were_named_and_copies() -> None:
     assert last == [4, 3, 2, 9, 8, 7]  # in the order in which they were named
 
 
+def test_images_of_several_sessions_may_stand_in_any_order() -> None:
+    kept, benchmark = kept_for(Collector(per_class=1)), tiny_benchmark()
+    kept.put(torch.tensor([[2, 1], [0, 5], [1, 7], [0, 2], [2, 0]]))
+    memory = kept._memory(benchmark.session(0))
+    for (index, row), image, label in zip(kept.places.tolist(), memory.images, memory.labels, strict=True):
+        origin = benchmark.session(index)
+        assert origin.images is not None
+        assert torch.equal(image, origin.images[row])
+        assert label == origin.labels[row]
+
+
 @pytest.mark.parametrize("budget", [Budget(per_class=2), Budget(total=20), Budget(per_class=3, total=20)])
 def test_more_than_the_budget_is_refused(budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Collector, "memory", lambda self: budget)

@@ -32,7 +32,8 @@ def test_every_method_is_described_in_full(results: Path) -> None:
     rows = {row["name"]: row for row in describe_methods(results)}
     assert set(rows) == set(REGISTRY)
     for name, row in rows.items():
-        assert row["title"] == REGISTRY[name].title
+        kind = REGISTRY[name]
+        assert row["title"] == (f"{kind.title} ({kind.mark})" if kind.mark else kind.title)
         assert str(row["year"]) in row["paper"]
         assert row["summary"]
         assert not row["summary"].startswith(f"{REGISTRY[name].__name__}(")  # what dataclasses make up
@@ -70,6 +71,10 @@ def test_the_listing(results: Path) -> None:
     text = runner.invoke(app, ["methods", "--results", str(results)]).stdout
     assert re.search(r"verified on glyphs \(glyphs, 2 draws\): gAcc, grid \d\d\.\d\d ± \d+\.\d\d, aAcc", text)
     assert "lazy: Lazy, Tang et al., ECCV 2024 (corner case)" in text
+    assert "joint: Joint training (reference), upper bound" in text
+    assert "keeps: all images of earlier sessions" in text
+    assert "keeps: images of earlier sessions: 20 of each class" in text
+    assert text.count("needs: pixels, and a network of its own that it goes on training") >= 3
     assert "differs: the paper's is a table of made-up accuracies" in text
     assert {row["name"] for row in json.loads(runner.invoke(app, ["methods", "--json"]).stdout)} == set(REGISTRY)
 

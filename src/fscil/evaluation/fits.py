@@ -101,6 +101,11 @@ def _inputs(made_from: str, method: Method) -> str:
 def _write(path: Path, inputs: str, kept: KeptImages, notes: Mapping[str, Any]) -> None:
     tensors: dict[str, Tensor] = {}
     state = _packed({"method": kept.method.state_dict(), "kept": kept.places, "most": kept.most}, tensors)
+    places: set[int] = set()
+    for name, tensor in tensors.items():  # two names for one thing are two things in a file
+        place = tensor.untyped_storage().data_ptr()
+        tensors[name] = tensor.clone() if place in places else tensor
+        places.add(place)
     save_tensors(path, tensors, {"inputs": inputs, "notes": dict(notes), "state": state})
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from fscil.core.errors import InputError
 from fscil.data.session import Memory, Session
 from fscil.methods import Method
 
@@ -49,9 +50,9 @@ class KeptImages:
 
     def _memory(self, session: Session) -> Memory:
         if session.images is None:
-            raise ValueError(f"{self.method.title} has a budget for images and does not say that it needs any.")
+            raise InputError(f"{self.method.title} has images kept for it, and there are none; give it the pixels.")
         images = session.images[:0] if self._images is None else self._images
-        return Memory(images.to(self.device, copy=True), self._labels.to(self.device, copy=True))
+        return Memory(images.to(self.device), self._labels.to(self.device))
 
 
 def _rows(rows: Tensor, count: int, asked: str) -> Tensor:

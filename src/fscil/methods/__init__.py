@@ -13,10 +13,15 @@ from fscil.methods.clom import CLOM
 from fscil.methods.fact import FACT
 from fscil.methods.fecam import FeCAM
 from fscil.methods.finetune import Finetune
+from fscil.methods.icarl import ICaRL
+from fscil.methods.joint import Joint
 from fscil.methods.lazy import Lazy
+from fscil.methods.lda import LDA
 from fscil.methods.limit import LIMIT
 from fscil.methods.nc_fscil import NCFSCIL
 from fscil.methods.prototypes import Prototypes
+from fscil.methods.ranpac import RanPAC
+from fscil.methods.ridge import Ridge
 from fscil.methods.s3c import S3C
 from fscil.methods.savc import SAVC
 from fscil.methods.sppr import SPPR
@@ -25,8 +30,8 @@ from fscil.methods.whitened import Whitened
 from fscil.methods.yourself import YourSelf
 
 _METHODS: tuple[type[Method], ...] = (
-    Lazy, Finetune, Prototypes, CLOM, S3C, SAVC, SPPR, CEC, LIMIT, FACT, CFSCIL, NCFSCIL, ALICE, TEEN, FeCAM, Whitened,
-    YourSelf,
+    Lazy, Finetune, Joint, ICaRL, LDA, Ridge, RanPAC, Prototypes, CLOM, S3C, SAVC, SPPR, CEC, LIMIT, FACT, CFSCIL,
+    NCFSCIL, ALICE, TEEN, FeCAM, Whitened, YourSelf,
 )  # fmt: skip
 REGISTRY = {method.name: method for method in _METHODS}
 
