@@ -114,6 +114,8 @@ def _make(pixels: Path, source: Source, size: int, listing: Listing, reporter: R
     shape, started = (len(files), size, size, 3), time.monotonic()
     _check_room(pixels, shape)
     rows = {file: row for row, file in enumerate(files)}
+    if len(rows) < len(files):
+        raise InputError(f"{source.path} lists {len(files) - len(rows)} images twice; unpack or fetch it again.")
     crcs, hashes = [0] * len(files), [""] * len(files)
 
     def write(target: Path) -> None:

@@ -141,8 +141,11 @@ class Packed(Source):
             yield
         except PermissionError:
             raise InputError(f"No permission to read {self.path}; change its permissions.") from None
+        except FileNotFoundError:
+            raise InputError(f"{self.path} does not exist any more; fetch or copy it again.") from None
         except _DAMAGE as error:
-            raise InputError(f"{self.path} is damaged ({error!s:.80}); fetch or copy it again.") from None
+            reason = " ".join(str(error).split())  # tarfile takes a line per format that it tried
+            raise InputError(f"{self.path} is damaged ({reason:.80}); fetch or copy it again.") from None
 
     @abstractmethod
     def _members(self) -> list[str]: ...
