@@ -27,13 +27,20 @@ _NEEDS = {
 def metrics(
     file: Annotated[Path, typer.Argument(help="Accuracy matrix: CSV, TSV, JSON, NumPy or pasted text; - for stdin.")],
     classes: Annotated[str | None, typer.Option("--classes", help="Classes per session, base first: 60,5,5,5.")] = None,
+    test_counts: Annotated[
+        str | None,
+        typer.Option(
+            "--test-counts", help="Test images per session, where classes have unequal numbers of them: 2864,279,287."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Every metric of an accuracy matrix, in percent."""
     from fscil.matrix_files import read_matrix
     from fscil.metrics import summary
 
-    document: dict[str, Any] = dict(summary(read_matrix(file, _counts(classes), partial(say, err=True))))
+    counts = _counts("--classes", classes), _counts("--test-counts", test_counts)
+    document: dict[str, Any] = dict(summary(read_matrix(file, counts[0], partial(say, err=True), counts[1])))
     if as_json:
         print_json(document)
         return
@@ -125,13 +132,13 @@ def datasets(
                 say(f"    {'data.path' if key == 'path' else key}: {row[key]}")
 
 
-def _counts(text: str | None) -> tuple[int, ...] | None:
+def _counts(option: str, text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"--classes '{text}' is not a list of whole numbers; write for example 60,5,5,5.") from None
+        raise InputError(f"{option} '{text}' is not a list of whole numbers; write for example 60,5,5,5.") from None
 
 
 def _number(value: float | None) -> str:
