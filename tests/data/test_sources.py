@@ -11,7 +11,7 @@ from data_samples import refusal
 from official_layouts import as_tar, as_zip, published, unpacked
 
 from fscil.data import sources
-from fscil.data.sources import Folder, Joined, Source, packed
+from fscil.data.sources import Bundle, Folder, Source, packed
 
 FILES = {
     "top/list.txt": "1 ä\n".encode(),
@@ -123,7 +123,7 @@ def test_several_archives_as_one(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / f"{name}.zip").write_bytes(as_zip({f"{name}/{n}.png": f"{name}{n}".encode() for n in range(2)}))
         parts.append(packed(tmp_path / f"{name}.zip"))
-    source = Joined(parts)
+    source = Bundle(parts)
     assert source.names() == ["one/0.png", "one/1.png", "two/0.png", "two/1.png"]
     assert dict(source.read(["two/1.png", "one/0.png"])) == {"one/0.png": b"one0", "two/1.png": b"two1"}
     assert source.where("two/1.png") == str(tmp_path / "two.zip" / "two" / "1.png")

@@ -15,7 +15,7 @@ from fscil.data.dataset import Dataset, split_rows
 from fscil.data.decoded import decoded
 from fscil.data.download import Archive, fetch
 from fscil.data.listing import Counts, Listing
-from fscil.data.sources import Folder, Joined, Source, packed, place_of
+from fscil.data.sources import Bundle, Folder, Source, packed, place_of
 
 _ADDRESS = "https://raw.githubusercontent.com/brendenlake/omniglot/master/python"
 ARCHIVES = (
@@ -52,7 +52,7 @@ def _source(config: DataConfig, archives: tuple[Archive, Archive], reporter: Rep
     for root in (place, place / "omniglot-py"):
         paths = [root / archive.name for archive in archives]
         if all(path.is_file() for path in paths):
-            return Joined([packed(path, archive) for path, archive in zip(paths, archives, strict=True)])
+            return Bundle([packed(path, archive) for path, archive in zip(paths, archives, strict=True)])
         if all(path.with_suffix("").is_dir() for path in paths):
             return Folder(root)
     if not config.download:
@@ -60,7 +60,7 @@ def _source(config: DataConfig, archives: tuple[Archive, Archive], reporter: Rep
             f"omniglot is not in {place}: set data.path to the folder of {archives[0].name} and {archives[1].name}, or "
             f"set data.download=true to fetch them from {archives[0].url.rpartition('/')[0]}."
         )
-    return Joined([packed(fetch(archive, place, reporter), archive) for archive in archives])
+    return Bundle([packed(fetch(archive, place, reporter), archive) for archive in archives])
 
 
 def listing(source: Source, config: DataConfig, classes: tuple[int, int] = CLASSES) -> Listing:

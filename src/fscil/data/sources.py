@@ -189,7 +189,7 @@ class Tar(Packed):
                         return
 
 
-class Joined(Source):
+class Bundle(Source):
     """Several archives whose files have different names, as one."""
 
     def __init__(self, parts: Sequence[Source]) -> None:
