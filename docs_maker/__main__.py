@@ -1,15 +1,17 @@
 """The one generator of what docs/ computes: `make docs`, or python -m docs_maker [DOCS] [RESULTS].
 
 It writes docs/results.md, the tables of docs/methods/*.md, docs/audit.md, the computed blocks of docs/gacc.md with
-their figures, and the numbers that come with the package (src/fscil/results/measured.json).
+their figures and of docs/data.md, and the numbers that come with the package (src/fscil/results/measured.json).
 """
 
 import json
 import os
 import re
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from docs_maker import data_page
 from docs_maker.gacc_page import BLOCKS, FIGURES
 from docs_maker.method_pages import method_pages
 from docs_maker.results_page import results_page
@@ -42,22 +44,23 @@ def generated(docs: Path, results: Path) -> dict[Path, str]:
         **method_pages(found, os.path.relpath(results, docs / "methods"), docs),
         docs / "audit.md": audit_page(audit()),
     }
-    if (page := docs / "gacc.md").is_file():
-        pages[page] = filled(page.read_text(encoding="utf-8"))
+    for name, blocks in (("gacc.md", BLOCKS), ("data.md", data_page.BLOCKS)):
+        if (page := docs / name).is_file():
+            pages[page] = filled(page.read_text(encoding="utf-8"), blocks)
     # Only next to the sources: docs of another project have no package to ship numbers with.
     if (sources := docs.parent / "src" / "fscil" / "results").is_dir():
         pages[sources / SHIPPED.name] = json.dumps(measured(results), indent=1) + "\n"
     return pages
 
 
-def filled(text: str) -> str:
+def filled(text: str, blocks: Mapping[str, Callable[[], str]] = BLOCKS) -> str:
     """A page with its computed blocks replaced by what they are now."""
-    missing = BLOCKS.keys() - {name for _, name, _ in _BLOCK.findall(text)}
+    missing = blocks.keys() - {name for _, name, _ in _BLOCK.findall(text)}
     if missing:
         raise InputError(
             f"The page has no block '{min(missing)}'; add <!-- computed: {min(missing)} --> and <!-- end -->."
         )
-    return _BLOCK.sub(lambda match: f"{match[1]}{BLOCKS[match[2]]()}\n{match[3]}", text)
+    return _BLOCK.sub(lambda match: f"{match[1]}{blocks[match[2]]()}\n{match[3]}", text)
 
 
 def main(arguments: list[str]) -> int:

@@ -22,7 +22,10 @@ PLACE = {room: place for place, rooms in enumerate(ORDER) for room in ([rooms] i
 # Learning code has no way to test images.
 LEARNING = ("backbones", "objectives", "training", "methods")
 FORBIDDEN = ("data", "data.benchmark", "data.dataset", "data.registry")
-LOADERS = ("cifar100", "digits", "folder", "glyphs", "npz", "stored_shots")
+LOADERS = (
+    *("cifar100", "cub200", "digits", "folder", "glyphs", "miniimagenet", "npz", "omniglot", "tinyimagenet"),
+    *("decoded", "download", "listing", "sources", "session_lists", "stored_shots"),
+)
 
 
 def modules() -> dict[str, Path]:

@@ -76,3 +76,39 @@ def test_features_over_the_mirror_image_are_a_mean_and_do_not_tell_left_from_rig
     assert torch.allclose(extract(mirrored, flipped).final, both.final, atol=1e-5)
     cached = [FeatureCache(tmp_path, network).get(images).final for network in (plain, mirrored)]
     assert not torch.allclose(cached[0], cached[1])  # the cache tells them apart, though the weights are the same
+
+
+def test_pixels_are_measured_as_numpy_measures_them() -> None:
+    images = torch.randint(0, 256, (7, 5, 9, 3), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
+    images[..., 2] = 30 + images[..., 2] // 4
+    images[..., 1] = 77  # one value alone: no division by zero
+    network = build_backbone(BackboneConfig(kind="resnet20"))
+    network.measure_pixels(images)
+    values = images.numpy().reshape(-1, 3) / 255
+    assert network.mean.flatten().tolist() == pytest.approx(values.mean(0).tolist(), rel=1e-6)
+    spread = values.std(0, ddof=1).clip(1e-3)
+    assert network.std.flatten().tolist() == pytest.approx(spread.tolist(), rel=1e-6)
+
+
+@pytest.mark.parametrize(("side", "most"), [(16, 500), (224, 91)])
+def test_large_images_go_through_a_network_in_smaller_parts(side: int, most: int) -> None:
+    class Counting(torch.nn.Module):
+        image_size, test_mirror = 16, False
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mean", torch.zeros(1))
+            self.parts: list[int] = []
+
+        def forward_layers(self, images: Tensor, blocks: object) -> tuple[Tensor, dict[int, Tensor]]:
+            self.parts.append(len(images))
+            return images.flatten(1)[:, :3].float(), {}
+
+    images = torch.zeros(1, side, side, 3, dtype=torch.uint8).expand(501, -1, -1, -1)
+    network = Counting()
+    assert len(extract(network, images)) == 501  # type: ignore[arg-type]
+    assert max(network.parts) == most
+    assert sum(network.parts) == 501
+    network.parts.clear()
+    extract(network, images, batch_size=167)  # type: ignore[arg-type]
+    assert network.parts == [167, 167, 167]

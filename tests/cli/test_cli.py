@@ -214,13 +214,14 @@ def test_matrix_files(rows: str, classes: str, words: str | None, tmp_path: Path
 
 def test_listings() -> None:
     assert {m["name"] for m in json.loads(fscil("methods", "--json").stdout)} >= {"prototypes", "yourself"}
-    assert {d["name"] for d in json.loads(fscil("datasets", "--json").stdout)} == {
-        "glyphs",
-        "digits",
-        "npz",
-        "folder",
-        "cifar100",
-    }
+    found = {d["name"]: d for d in json.loads(fscil("datasets", "--json").stdout)}
+    assert found.keys() >= {"glyphs", "npz", "folder", "cifar100", "cub200", "miniimagenet", "tinyimagenet", "omniglot"}
+    assert found["cub200"]["base"] == 100
+    one = fscil("datasets", "cub200").stdout
+    assert "5,994 training and 5,794 test images" in one
+    assert "licence:" in one
+    assert "miniImageNet" not in one
+    assert "did you mean 'cub200'" in fscil("datasets", "cub").stderr
     assert "YourSelf" in fscil("methods").stdout
 
 

@@ -138,7 +138,7 @@ def test_parents_that_cannot_be_are_named(tmp_path: Path) -> None:
         ("draws=0", "draws must be a whole number of at least 1; got 0"),
         ('methods=""', "methods must be a list with at least 1 entry"),
         ("methods=lazy,teen,lazy", "methods must be a list with at least 1 entry, each once; got 'lazy,teen,lazy'"),
-        ("data.shots=10", r"data\.shots must be empty or stored; got 10\. .* is data\.shot\."),
+        ("data.shots=10", r"data\.shots must be empty, stored or published; got 10\. .* is data\.shot\."),
         ("backbone.kind=resnet", r"resnet12, resnet18, resnet20 or joined; got 'resnet' \(did you mean 'resnet"),
         ("data.test_fraction=1", r"between 0 and 1, both excluded; got 1"),
         ("train.augment.crop_scale=0", r"train\.augment\.crop_scale must be a number above 0 and at most 1"),

@@ -7,18 +7,18 @@ import hashlib
 import io
 import pickle
 import tarfile
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from archive_server import ArchiveServer, serving
 from data_samples import refusal
 from torchvision.datasets import CIFAR100
 
 from fscil.core.config import DataConfig
+from fscil.core.progress import Reporter
 from fscil.data import Dataset, cifar100
 
 NAMES = ["apple", "bear", "chair"]
@@ -69,37 +69,11 @@ class Tiny(CIFAR100):
     meta = {"filename": "meta", "key": "fine_label_names", "md5": md5(FILES["meta"])}  # noqa: RUF012
 
 
-class Server(BaseHTTPRequestHandler):
-    """/whole, /bent (one byte differs), /cut (ends early); anything else is not found."""
-
-    asked: list[str] = []  # noqa: RUF012 - one server per test run
-
-    def do_GET(self) -> None:
-        self.asked.append(self.path)
-        bent = bytearray(ARCHIVE)
-        bent[len(bent) // 2] ^= 1
-        body = {"/whole": ARCHIVE, "/bent": bytes(bent), "/cut": ARCHIVE[: len(ARCHIVE) // 2]}.get(self.path)
-        if body is None:
-            self.send_error(404)
-            return
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(ARCHIVE)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None: ...
-
-
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ArchiveServer]:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    Server.asked.clear()
-    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as running:
-        thread = threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{running.server_port}"
-        running.shutdown()
-        thread.join()
+    with serving({"archive": ARCHIVE}) as running:
+        yield running
 
 
 def at(url: str) -> type[CIFAR100]:
@@ -107,7 +81,8 @@ def at(url: str) -> type[CIFAR100]:
 
 
 def read(path: Path, url: str = "http://127.0.0.1:9/no", download: bool = False) -> Dataset:
-    return cifar100.load(DataConfig(name="cifar100", path=str(path), download=download), at(url))
+    config = DataConfig(name="cifar100", path=str(path), download=download)
+    return cifar100.load(config, Reporter(quiet=True), source=at(url))
 
 
 def contents(folder: Path) -> list[str]:
@@ -128,6 +103,7 @@ def check_content(dataset: Dataset) -> None:
     assert dataset.class_names == tuple(NAMES)
     source = part(4, 1)
     assert dataset.train.labels.tolist() == source["fine_labels"]
+    assert list(dataset.train.names) == [str(row) for row in range(12)]  # of the array, as the published lists count
     for row in (0, 11):
         for channel in range(3):  # plane by plane, as the archive's description says
             plane = source["data"][row, 1024 * channel : 1024 * (channel + 1)].reshape(32, 32)
@@ -165,73 +141,89 @@ def test_the_default_place_is_the_cache(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("FSCIL_CACHE", str(tmp_path))
     refusal(lambda: cifar100.load(DataConfig(name="cifar100")), tmp_path / "cifar100", "data.download=true")
     unpack_at(tmp_path / "cifar100")
-    check_content(cifar100.load(DataConfig(name="cifar100"), Tiny))
+    check_content(cifar100.load(DataConfig(name="cifar100"), source=Tiny))
 
 
-def test_a_download(tmp_path: Path, server: str) -> None:
+def test_a_download(tmp_path: Path, server: ArchiveServer) -> None:
     folder = tmp_path / "new" / "data"
-    check_content(read(folder, f"{server}/whole", download=True))
+    check_content(read(folder, f"{server.url}/whole/archive", download=True))
     assert contents(folder) == UNPACKED
-    asked = len(Server.asked)
-    check_content(read(folder, f"{server}/whole", download=True))
-    assert len(Server.asked) == asked  # what is there is not fetched again
+    asked = len(server.asked)
+    check_content(read(folder, f"{server.url}/whole/archive", download=True))
+    assert len(server.asked) == asked  # what is there is not fetched again
 
 
-@pytest.mark.parametrize("fault", ["bent", "cut"])
-def test_a_download_that_arrives_damaged(tmp_path: Path, server: str, fault: str) -> None:
-    refusal(lambda: read(tmp_path, f"{server}/{fault}", download=True), f"{server}/{fault}", "checksum", "by hand")
+def test_a_download_that_arrives_damaged(tmp_path: Path, server: ArchiveServer) -> None:
+    url = f"{server.url}/bent/archive"
+    refusal(lambda: read(tmp_path, url, download=True), url, "checksum", "by hand")
     assert contents(tmp_path) == []
 
 
-def test_a_download_that_fails(tmp_path: Path, server: str) -> None:
-    refusal(lambda: read(tmp_path, f"{server}/gone", download=True), f"{server}/gone", "404", "network")
-    nobody = "http://127.0.0.1:9/whole"
+def test_a_download_that_ends_early_is_continued(tmp_path: Path, server: ArchiveServer) -> None:
+    refusal(lambda: read(tmp_path, f"{server.url}/cut/archive", download=True), "run again to continue")
+    check_content(read(tmp_path, f"{server.url}/whole/archive", download=True))
+    assert server.asked[-1] == ("whole", f"bytes={len(ARCHIVE) // 2}-")
+    assert contents(tmp_path) == UNPACKED
+
+
+def test_a_download_that_fails(tmp_path: Path, server: ArchiveServer) -> None:
+    refusal(
+        lambda: read(tmp_path, f"{server.url}/gone/archive", download=True),
+        f"{server.url}/gone/archive",
+        "404",
+        "network",
+    )
+    nobody = "http://127.0.0.1:9/archive"
     refusal(lambda: read(tmp_path, nobody, download=True), nobody, "refused", "network")
     assert contents(tmp_path) == []
 
 
-def test_an_interrupted_download_leaves_nothing(tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_download_leaves_nothing_half_done(
+    tmp_path: Path, server: ArchiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("torchvision.datasets.utils.extract_archive", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        read(tmp_path, f"{server}/whole", download=True)
-    assert contents(tmp_path) == []
+        read(tmp_path, f"{server.url}/whole/archive", download=True)
+    assert contents(tmp_path) == ["cifar-100-python.tar.gz"]  # which is whole, and not fetched again
+    monkeypatch.undo()
+    check_content(read(tmp_path))
 
 
 @pytest.mark.parametrize(("number", "words"), [(errno.ENOSPC, "disk"), (errno.EACCES, "no permission to write")])
 def test_a_folder_that_takes_no_files(
-    tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch, number: int, words: str
+    tmp_path: Path, server: ArchiveServer, monkeypatch: pytest.MonkeyPatch, number: int, words: str
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise OSError(number, "no")
 
     monkeypatch.setattr("torchvision.datasets.utils.extract_archive", fail)
-    refusal(lambda: read(tmp_path, f"{server}/whole", download=True), words, tmp_path)
-    assert contents(tmp_path) == []
+    refusal(lambda: read(tmp_path, f"{server.url}/whole/archive", download=True), words, tmp_path)
+    assert contents(tmp_path) == ["cifar-100-python.tar.gz"]
 
 
-def test_damaged_files_are_named_and_can_be_fetched_again(tmp_path: Path, server: str) -> None:
+def test_damaged_files_are_named_and_can_be_fetched_again(tmp_path: Path, server: ArchiveServer) -> None:
     unpack_at(tmp_path)
     damaged = tmp_path / "cifar-100-python" / "train"
     damaged.write_bytes(FILES["train"][:-1])
     refusal(lambda: read(tmp_path), damaged.parent, "damaged", "data.download=true")
-    check_content(read(tmp_path, f"{server}/whole", download=True))
+    check_content(read(tmp_path, f"{server.url}/whole/archive", download=True))
     assert contents(tmp_path) == UNPACKED
 
 
-def test_a_damaged_archive_is_named(tmp_path: Path, server: str) -> None:
+def test_a_damaged_archive_is_named(tmp_path: Path, server: ArchiveServer) -> None:
     archive = tmp_path / "cifar-100-python.tar.gz"
     archive.write_bytes(ARCHIVE[:-1])
     refusal(lambda: read(tmp_path), archive, "damaged", "data.download=true")
-    check_content(read(tmp_path, f"{server}/whole", download=True))
+    check_content(read(tmp_path, f"{server.url}/whole/archive", download=True))
 
 
-def test_a_failed_second_download_keeps_what_was_there(tmp_path: Path, server: str) -> None:
+def test_a_failed_second_download_keeps_what_was_there(tmp_path: Path, server: ArchiveServer) -> None:
     unpack_at(tmp_path)
     (tmp_path / "cifar-100-python" / "train").write_bytes(b"")
-    refusal(lambda: read(tmp_path, f"{server}/bent", download=True), "checksum")
+    refusal(lambda: read(tmp_path, f"{server.url}/bent/archive", download=True), "checksum")
     assert contents(tmp_path) == UNPACKED
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -9,15 +10,21 @@ import sys
 from data_samples import refusal
 
 import fscil.data
+from fscil.core import config
 from fscil.core.config import DataConfig
-from fscil.data import datasets, load_benchmark, load_dataset
+from fscil.data import datasets, load_benchmark, load_dataset, session_lists, stored_shots
 from fscil.data.npz import ARRAYS
-from fscil.data.registry import REGISTRY, SPECS
+from fscil.data.registry import REGISTRY
+
+NAMES = ["cifar100", "cub200", "digits", "folder", "glyphs", "miniimagenet", "npz", "omniglot", "tinyimagenet"]
 
 
-def test_every_name_in_the_configs_comment_is_registered() -> None:
-    assert sorted(REGISTRY) == ["cifar100", "digits", "folder", "glyphs", "npz"]
-    assert len(SPECS) == len(REGISTRY)
+def test_every_data_set_has_a_loader_and_is_described() -> None:
+    assert sorted(REGISTRY) == NAMES
+    for name, spec in REGISTRY.items():
+        assert callable(importlib.import_module(f"fscil.data.{name}").load)
+        assert all((spec.summary, spec.images, spec.source, spec.licence, spec.get, spec.verified)), name
+        assert name.isalnum()  # a recipe's name is DATA_METHOD
     assert DataConfig().name in REGISTRY
     assert all(name in REGISTRY["npz"].path for name in ARRAYS)
 
@@ -34,14 +41,14 @@ def test_the_list_is_plain() -> None:
 
 def test_an_unknown_name() -> None:
     refusal(lambda: load_dataset(DataConfig(name="glyph")), "no data set 'glyph'", "did you mean 'glyphs'", "cifar100")
-    refusal(lambda: load_benchmark(DataConfig(name="mnist")), "no data set 'mnist'", "Valid: cifar100, digits")
+    refusal(lambda: load_benchmark(DataConfig(name="mnist")), "no data set 'mnist'", "Valid: cifar100, cub200")
 
 
 def test_usual_protocols_fit() -> None:
     spec = REGISTRY["digits"]
-    config = DataConfig(name="digits", base=spec.base, way=spec.way, shot=spec.shot)
-    assert load_benchmark(config, shots_seed=4).classes == (6, 2, 2)
-    assert load_benchmark(config, shots_seed=4).shots_seed == 4
+    data = DataConfig(name="digits", base=spec.base, way=spec.way, shot=spec.shot)
+    assert load_benchmark(data, shots_seed=4).classes == (6, 2, 2)
+    assert load_benchmark(data, shots_seed=4).shots_seed == 4
 
 
 def test_public_names() -> None:
@@ -55,3 +62,19 @@ def test_slow_libraries_are_imported_only_when_needed() -> None:
     code = f"import sys, fscil.data; fscil.data.datasets(); print([m for m in {slow} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_shots_that_are_promised_are_there() -> None:
+    for name, spec in REGISTRY.items():
+        assert ("published" in spec.shots) == (name in session_lists.PUBLISHED)
+        assert ("stored" in spec.shots) == (name == "cifar100")
+    assert stored_shots.load("cifar100")
+
+
+def test_recipes_cut_as_the_list_says() -> None:
+    for name, spec in REGISTRY.items():
+        if name in config.recipes() and name != "folder":
+            data = config.load(name).data
+            assert (data.name, data.base, data.way, data.shot, data.sessions) == (
+                *(name, spec.base, spec.way, spec.shot, spec.sessions),
+            )

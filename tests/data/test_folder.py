@@ -11,7 +11,8 @@ from data_samples import refusal
 from PIL import Image
 
 from fscil.core.config import DataConfig
-from fscil.data import Dataset, load_dataset
+from fscil.core.progress import Reporter
+from fscil.data import Benchmark, Dataset, folder, load_dataset
 
 
 def read(path: Path, **changes: Any) -> Dataset:
@@ -158,3 +159,33 @@ def test_a_damaged_image_is_named(two_folders: Path) -> None:
 def test_unfit_split_settings(one_folder: Path) -> None:
     refusal(lambda: read(one_folder, test_fraction=1.5), "data.test_fraction must be")
     refusal(lambda: read(one_folder, split_seed=-3), "data.split_seed must be")
+
+
+@pytest.mark.parametrize("layout", ["one_folder", "two_folders"])
+def test_many_images_are_decoded_once_and_mapped(
+    layout: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same data set, to the last byte, and named the same: a network trained before still fits."""
+    monkeypatch.setenv("FSCIL_CACHE", str(tmp_path / "cache"))
+    root = request.getfixturevalue(layout)
+    fresh = read(root)
+    assert not (tmp_path / "cache").exists()
+    monkeypatch.setattr(folder, "KEPT_FROM", 5)
+    for kept in (read(root), read(root)):
+        assert (kept.name, kept.class_names, kept.identity) == (fresh.name, fresh.class_names, "")
+        for one, other in ((kept.train, fresh.train), (kept.test, fresh.test)):
+            assert np.array_equal(one.images, other.images)
+            assert np.array_equal(one.labels, other.labels)
+            assert list(one.names) == list(other.names)
+        cut = DataConfig(name="folder", base=2, way=1, shot=1) if len(kept.class_names) > 2 else None
+        if cut:
+            assert Benchmark(kept, cut).fingerprint() == Benchmark(fresh, cut).fingerprint()
+    assert len(list((tmp_path / "cache" / "decoded").glob("folder-8-*.npy"))) == 1
+    said: list[str] = []
+    reporter = Reporter(quiet=True)
+    monkeypatch.setattr(reporter, "say", said.append)
+    config = DataConfig(name="folder", path=str(root), image_size=8, split_seed=4)
+    other_split = load_dataset(config, reporter)
+    assert bool(said)  # decoded again: the halves are others, or may be
+    monkeypatch.setattr(folder, "KEPT_FROM", 10**6)
+    assert np.array_equal(other_split.test.images, load_dataset(config).test.images)

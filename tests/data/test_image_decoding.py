@@ -12,8 +12,8 @@ import pytest
 from data_samples import refusal
 from PIL import Image
 
-from fscil.data import folder
-from fscil.data.folder import decode
+from fscil.data import decoded
+from fscil.data.decoded import decode
 from fscil.teach.project.pictures import read
 
 
@@ -183,7 +183,7 @@ def test_a_decompression_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     refusal(lambda: decode(path, 8), path, "178 million pixels", "scale it down")
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
     refusal(lambda: decode(path, 8), path, "178 million pixels")
-    assert folder.MAX_PIXELS < 14_000**2
+    assert decoded.MAX_PIXELS < 14_000**2
 
 
 def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,8 @@
-"""The published session lists: rows of the training images, checked against the protocol."""
+"""Lists of sessions: names of training images, checked against the protocol."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,11 @@ from data_samples import numbered_dataset, numbers, refusal
 
 from fscil.core.config import DataConfig
 from fscil.data import Benchmark, Dataset, cifar100, load_benchmark
-from fscil.data.cifar100 import session_lists
+from fscil.data.session_lists import session_lists, stem
 
-DATASET = numbered_dataset(classes=14, train=9)  # 6 base classes, 4 sessions of 2-way 3-shot
+PLAIN = numbered_dataset(classes=14, train=9)  # 6 base classes, 4 sessions of 2-way 3-shot
+NAMES = tuple(str(row) for row in range(len(PLAIN.train)))
+DATASET = replace(PLAIN, train=replace(PLAIN.train, names=NAMES))
 
 
 @pytest.fixture
@@ -37,13 +40,15 @@ def config(lists: Path, **changes: Any) -> DataConfig:
 
 
 def read(lists: Path, **changes: Any) -> list[np.ndarray]:
-    return session_lists(config(lists, **changes), DATASET)
+    found = session_lists(config(lists, **changes), DATASET)
+    assert found is not None
+    return found
 
 
 def test_sessions_hold_the_listed_images(lists: Path) -> None:
     found = read(lists)
     assert [len(rows) for rows in found] == [6, 6, 6, 6]
-    benchmark = Benchmark(DATASET, config(lists), shot_lists=found)
+    benchmark = Benchmark(DATASET, config(lists))
     for index in range(1, 5):
         session = benchmark.session(index)
         published = np.loadtxt(lists / f"session_{index + 1}.txt", dtype=int)
@@ -53,7 +58,7 @@ def test_sessions_hold_the_listed_images(lists: Path) -> None:
 
 
 def test_the_registry_uses_them(lists: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def loaded(_: DataConfig) -> Dataset:
+    def loaded(*_: object) -> Dataset:
         return DATASET
 
     monkeypatch.setattr(cifar100, "load", loaded)
@@ -61,7 +66,7 @@ def test_the_registry_uses_them(lists: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert np.array_equal(numbers(one.session(2).images), numbers(other.session(2).images))
     assert np.array_equal(numbers(one.draw(5).session(2).images), numbers(other.session(2).images))
     refusal(lambda: load_benchmark(config(lists, way=0)), "data.way must be")
-    refusal(lambda: load_benchmark(config(lists, name="digits")), "data.session_lists", "digits")
+    refusal(lambda: load_benchmark(config(lists, name="digits")), "digits does not say which", "data.session_lists")
 
 
 def test_fewer_sessions_and_no_base_list(lists: Path) -> None:
@@ -95,24 +100,16 @@ def test_unreadable_lists(lists: Path) -> None:
     refusal(lambda: read(lists), path, "cannot be read as text")
 
 
-@pytest.mark.parametrize("line", ["MINI/images/n01.jpg", "1.5", "-3", "²"])
-def test_a_line_that_is_no_row(lists: Path, line: str) -> None:
+@pytest.mark.parametrize("line", ["MINI/images/n01.jpg", "1.5", "-3", "²", "126"])
+def test_a_line_that_is_no_image(lists: Path, line: str) -> None:
     path = lists / "session_2.txt"
     path.write_text(f"3\n{line}\n", encoding="utf-8")
-    refusal(lambda: read(lists), path, "line 2", f"'{line}'", "whole number")
-
-
-def changed(path: Path, at: int, row: int) -> None:
-    rows = path.read_text().split()
-    rows[at] = str(row)
-    write(path, rows)
+    refusal(lambda: read(lists), path, f"'{line}'", "no training image of numbered", "called 0 and so on")
 
 
 def test_rows_that_do_not_fit(lists: Path) -> None:
     path = lists / "session_3.txt"
     sound = path.read_text().split()
-    changed(path, 0, len(DATASET.train))
-    refusal(lambda: read(lists), path, f"image {len(DATASET.train)}", f"0 to {len(DATASET.train) - 1}")
     write(path, [*sound[:-1], sound[0]])
     refusal(lambda: read(lists), path, f"image {sound[0]} twice")
     write(path, sound[:-1])
@@ -140,3 +137,43 @@ def test_lists_handed_to_the_benchmark_are_counted_too(lists: Path) -> None:
     refusal(lambda: Benchmark(DATASET, config(lists), shot_lists=found[:2]), "2 session lists for 4 sessions")
     found[1] = found[0]
     refusal(lambda: Benchmark(DATASET, config(lists), shot_lists=found), "0 images of class 'class8'")
+
+
+def named(names: list[str]) -> Dataset:
+    return replace(PLAIN, train=replace(PLAIN.train, names=names))
+
+
+def test_file_names_go_by_their_stem(lists: Path) -> None:
+    """As the published lists name them, in another folder and another format than they lie here."""
+    files = [f"images/{label:03d}.kind/bird_{row}.jpg.webp" for row, label in enumerate(PLAIN.train.labels)]
+    expected = read(lists)
+    for path in lists.iterdir():
+        write(path, [f"CUB_200_2011/images/x/bird_{row}.jpg" for row in path.read_text().split()])
+    found = session_lists(config(lists), named(files))
+    assert found is not None
+    assert all(np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+def test_names_that_several_classes_have_go_by_their_folder(lists: Path) -> None:
+    files = [f"{label}/{row // 14}.png" for row, label in enumerate(PLAIN.train.labels)]  # 0.png in every class
+    expected = read(lists)
+    for path in lists.iterdir():
+        write(path, [files[int(row)] for row in path.read_text().split()])
+    found = session_lists(config(lists), named(files))
+    assert found is not None
+    assert all(np.array_equal(one, other) for one, other in zip(found, expected, strict=True))
+    write(lists / "session_2.txt", ["3.png"])  # of whom?
+    refusal(lambda: session_lists(config(lists), named(files)), lists / "session_2.txt", "'3.png'")
+
+
+def test_stems() -> None:
+    assert stem("a/b/White_Pelican_0081_96148.jpg.webp") == "White_Pelican_0081_96148"
+    assert stem("n01443537_0.JPEG") == "n01443537_0"
+    assert stem("29774") == "29774"
+    assert stem("1.5") == "1.5"  # an ending of no image
+
+
+def test_nobody_knows_the_names(lists: Path) -> None:
+    refusal(lambda: session_lists(config(lists), PLAIN), "numbered does not say which images", "data.session_lists")
+    refusal(lambda: session_lists(config(lists, shots="stored"), DATASET), "both choose", "data.shots=stored")
+    assert session_lists(config(lists, session_lists=""), PLAIN) is None

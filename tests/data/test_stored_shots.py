@@ -57,7 +57,7 @@ def test_draws_share_no_image_and_hold_the_wanted_number(stored: list[dict[str, 
     ("change", "words"),
     [
         ({"shot": 3}, "do not have 3 images"),
-        ({"shots": "none"}, "must be empty or stored"),
+        ({"shots": "none"}, "must be empty, stored or published"),
         ({"order_seed": 5}, "do not have 2 images"),
     ],
 )

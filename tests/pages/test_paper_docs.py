@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from docs_maker import data_page
 from docs_maker.__main__ import filled, refresh
 from docs_maker.gacc_page import FIGURES
 from fscil.core.errors import InputError
@@ -31,6 +32,11 @@ def test_the_gacc_page_is_up_to_date() -> None:
     assert text == filled(text), REMEDY
 
 
+def test_the_data_page_is_up_to_date() -> None:
+    text = (DOCS / "data.md").read_text(encoding="utf-8")
+    assert text == filled(text, data_page.BLOCKS), REMEDY
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_the_figures_are_up_to_date(name: str) -> None:
     with Image.open(DOCS / "figures" / f"{name}.png") as image:
@@ -43,7 +49,7 @@ def test_the_gacc_page_shows_its_figures_and_no_others() -> None:
 
 
 def test_every_link_leads_somewhere() -> None:
-    for page in ("gacc.md", "audit.md"):
+    for page in ("gacc.md", "audit.md", "data.md"):
         for link in re.findall(r"\]\(([^)]+)\)", (DOCS / page).read_text(encoding="utf-8")):
             assert link.startswith("https://") or (DOCS / link).exists(), link
 

@@ -31,10 +31,13 @@ class Backbone(nn.Module, ABC):
 
     def measure_pixels(self, images: Tensor) -> None:
         """Set the input normalisation from uint8 training images (n, h, w, 3)."""
-        # Channel by channel keeps the temporary small; float64 keeps the sum exact enough.
+        # By how often each of the 256 values comes: exact, and 3,000 photographs of 224 pixels need no gigabytes.
+        values = torch.arange(256, dtype=torch.float64) / 255
         for channel in range(3):
-            values = images[..., channel].double() / 255
-            self.mean[channel], self.std[channel] = values.mean(), values.std().clamp(min=1e-3)
+            counts = torch.bincount(images[..., channel].flatten().cpu(), minlength=256).double()
+            mean = (counts * values).sum() / counts.sum()
+            variance = (counts * (values - mean).square()).sum() / (counts.sum() - 1)
+            self.mean[channel], self.std[channel] = mean, variance.sqrt().clamp(min=1e-3)
 
     def prepare(self, images: Tensor) -> Tensor:
         """Pixels as the network wants them: float, channels first, resized, normalised."""

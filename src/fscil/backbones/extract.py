@@ -10,14 +10,18 @@ from torch import Tensor
 from fscil.backbones.base import Backbone
 from fscil.data.session import View
 
+_AT_ONCE = 500 * 96 * 96  # pixels. A map of 64 channels at full size then takes 1.2 GB; 500 photographs would take 6.4
+
 
 @torch.no_grad()
-def extract(backbone: Backbone, images: Tensor, blocks: Sequence[int] = (), batch_size: int = 500) -> View:
+def extract(backbone: Backbone, images: Tensor, blocks: Sequence[int] = (), batch_size: int = 0) -> View:
     """Features of uint8 images (n, h, w, 3): final, and after each of `blocks`. The network is left as it is.
 
+    Without a `batch_size` they go through it 500 at a time, fewer where they are larger than 96 pixels.
     With `test_mirror` they are the mean over an image and its mirror image, which costs a second pass.
     """
     device = backbone.mean.device
+    batch_size = batch_size or min(500, max(1, _AT_ONCE // max(images.shape[1:3].numel(), backbone.image_size**2)))
     modes = {module: module.training for module in backbone.modules()}  # batch-norm may be frozen by itself
     backbone.eval()
     finals: list[Tensor] = []

@@ -27,13 +27,20 @@ _NEEDS = {
 def metrics(
     file: Annotated[Path, typer.Argument(help="Accuracy matrix: CSV, TSV, JSON, NumPy or pasted text; - for stdin.")],
     classes: Annotated[str | None, typer.Option("--classes", help="Classes per session, base first: 60,5,5,5.")] = None,
+    test_counts: Annotated[
+        str | None,
+        typer.Option(
+            "--test-counts", help="Test images per session, where classes have unequal numbers of them: 2864,279,287."
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Every metric of an accuracy matrix, in percent."""
     from fscil.matrix_files import read_matrix
     from fscil.metrics import summary
 
-    document: dict[str, Any] = dict(summary(read_matrix(file, _counts(classes), partial(say, err=True))))
+    counts = _counts("--classes", classes), _counts("--test-counts", test_counts)
+    document: dict[str, Any] = dict(summary(read_matrix(file, counts[0], partial(say, err=True), counts[1])))
     if as_json:
         print_json(document)
         return
@@ -99,29 +106,39 @@ def _verified(found: dict[str, Any]) -> str:
     return f"{found['dataset']} ({found['recipe']}, {draws}): {', '.join(scores)}"
 
 
-def datasets(as_json: JsonOption = False) -> None:
-    """The data sets there are."""
-    from fscil.data import datasets as listed
+def datasets(
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which ones, as they are named here; all by default.")
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The data sets there are: how many images, where from, licence, how to get them, what was verified."""
+    from fscil.data.registry import datasets as listed
+    from fscil.data.registry import find_spec
 
-    rows = list(listed())
+    wanted = [find_spec(name).name for name in names or []]
+    rows = [row for row in listed() if not wanted or row["name"] in wanted]
     if as_json:
         print_json(rows)
         return
     for row in rows:
         say(f"{row['name']}: {row['summary']}")
-        say(f"    usual sessions: {row['base']} base classes, then {row['way']} at a time, {row['shot']} images each")
-        if row["path"]:
-            say(f"    data.path: {row['path']}")
-        say(f"    source: {row['source']}")
+        say(f"    images: {row['images']}; pixels: {row['size']}")
+        count = f"{row['sessions']} times {row['way']}" if row["sessions"] else f"{row['way']} at a time"
+        say(f"    usual sessions: {row['base']} base classes, then {count}, {row['shot']} images each")
+        say(f"    shots: {', '.join([f'data.shots={kind}' for kind in row['shots']] + ['drawn by seed'])}")
+        for key in ("source", "licence", "get", "path", "verified"):
+            if row[key]:
+                say(f"    {'data.path' if key == 'path' else key}: {row[key]}")
 
 
-def _counts(text: str | None) -> tuple[int, ...] | None:
+def _counts(option: str, text: str | None) -> tuple[int, ...] | None:
     if text is None:
         return None
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise InputError(f"--classes '{text}' is not a list of whole numbers; write for example 60,5,5,5.") from None
+        raise InputError(f"{option} '{text}' is not a list of whole numbers; write for example 60,5,5,5.") from None
 
 
 def _number(value: float | None) -> str:

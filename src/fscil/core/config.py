@@ -38,21 +38,30 @@ class DataConfig(Checked):
     """The benchmark: which images, in which class order, cut into which sessions."""
 
     prefix: ClassVar[str] = "data."
-    name: str = "glyphs"  # glyphs, digits, npz, folder or cifar100
-    path: str = ""  # file or folder for npz, folder and cifar100
+    name: str = "glyphs"  # see `fscil datasets`
+    path: str = ""  # file or folder; not needed for what is built in, and for what is fetched into the cache
     base: Annotated[int, Bounds(low=2)] = 60  # classes of the base session
     way: Count = 5  # new classes per session
     shot: Count = 5  # training images per new class
     sessions: Whole = 0  # novel sessions; 0: as many as the classes allow
     order_seed: Annotated[int, Bounds(low=-1)] = -1  # shuffle the class order with this seed; -1: natural order
-    image_size: Whole = 0  # folder: images are resized to this square; 0: 32
-    # folder without train/test, and digits: share of each class that is kept for testing, and the seed of that split
+    # Image files are decoded to this square; 0: 32 for folder and omniglot, 64 for tinyimagenet, 84 for miniimagenet,
+    # 224 for cub200.
+    image_size: Whole = 0
+    # folder without train/test, digits and omniglot: share of each class (of the drawers) that is kept for testing, and
+    # the seed of that split
     test_fraction: Annotated[float, Bounds(above=0, below=1)] = 0.3
     split_seed: Whole = 0
-    # stored: the project's own draws, the same on every copy of the data; empty: drawn by seed
-    shots: Annotated[Literal["", "stored"], Hint("The number of images per new class is data.shot.")] = ""
-    session_lists: str = ""  # cifar100: folder with the published session_N.txt; empty: seeded draws
-    download: bool = False  # cifar100: fetch the original archive
+    # published: those of Tao et al. (CVPR 2020) on cifar100, cub200 and miniimagenet; stored: the project's own draws,
+    # the same on every copy of the data; empty: drawn by seed
+    shots: Annotated[Literal["", "stored", "published"], Hint("The number of images per new class is data.shot.")] = ""
+    session_lists: str = ""  # folder with other lists in the form of the published ones (session_N.txt)
+    download: bool = False  # fetch the original archive, where it has an address
+
+    @property
+    def fixed_shots(self) -> bool:
+        """Whether a list says which images are shown: then there is one draw of them."""
+        return bool(self.session_lists) or self.shots == "published"
 
 
 @dataclass(frozen=True)
@@ -188,6 +197,11 @@ class Config(Checked):
     # where the two have the same shape) with a new objective, which keeps what the first one's had of the same name.
     second: TrainConfig | None = None
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # per method: what differs from its defaults
+
+    def check_draws(self) -> None:
+        if self.data.fixed_shots and self.draws > 1:
+            key = "data.session_lists" if self.data.session_lists else "data.shots=published"
+            raise InputError(f"{key} fixes the shots, so more draws would repeat them; add --seeds 1.")
 
     @property
     def last(self) -> TrainConfig:

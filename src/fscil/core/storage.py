@@ -32,7 +32,7 @@ def write_atomic(path: Path, write: Callable[[Path], object]) -> None:
             os.fsync(file.fileno())
         os.replace(temporary, path)
     except OSError as error:
-        raise _readable(error, path) from error
+        raise readable(error, path) from error
     finally:
         if temporary:
             temporary.unlink(missing_ok=True)
@@ -72,7 +72,7 @@ def read_json(path: Path) -> Any:
     except FileNotFoundError:
         raise InputError(f"{path} does not exist; check the path.") from None
     except OSError as error:
-        raise _readable(error, Path(path)) from error
+        raise readable(error, Path(path)) from error
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not valid JSON ({error}); give a file that this program wrote.") from None
     raise InputError(
@@ -103,21 +103,28 @@ def hold(path: Path) -> bool:
     if path in _held:
         return True
     file = open(path, "ab")  # noqa: SIM115 - closing it would give the lock back
+    if not lock(file):
+        file.close()
+        return False
+    _held[path] = file
+    return True
+
+
+def lock(file: IO[bytes]) -> bool:
+    """Lock an open file until it is closed; False where another process has it."""
     try:
         if sys.platform == "win32":
             import msvcrt
 
+            file.seek(0)  # it locks a byte, which must be the same one for all
             msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         else:
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        if error.errno in (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK):
-            file.close()
-            return False
-        # A file system without locks, as on some clusters: better to run there than not to.
-    _held[path] = file
+        # Else a file system without locks, as on some clusters: better to run there than not to.
+        return error.errno not in (errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK)
     return True
 
 
@@ -137,13 +144,13 @@ def claim_folder(path: Path, *, force: bool, resume: bool = False) -> None:
         if not hold(path / _LOCK):
             raise InputError(f"Another process is writing to {path}; wait until it is done, or choose another --out.")
         _refuse_filled(path, allowed=force or resume)  # by another that was done while this one waited
-        _clear_leftovers(path)
+        clear_leftovers(path)
     except OSError as error:
-        raise _readable(error, path) from error
+        raise readable(error, path) from error
 
 
-def _clear_leftovers(path: Path) -> None:
-    """Temporary files of processes that were killed; not those that somebody may still be writing to."""
+def clear_leftovers(path: Path) -> None:
+    """Delete temporary files of processes that were killed; not those that somebody may still be writing to."""
     for file in path.rglob(".*"):
         if _TEMPORARY.fullmatch(file.name) and file.is_file() and time.time() - file.stat().st_mtime > _ABANDONED:
             file.unlink(missing_ok=True)
@@ -157,7 +164,8 @@ def _refuse_filled(path: Path, *, allowed: bool) -> None:
         )
 
 
-def _readable(error: OSError, path: Path) -> InputError:
+def readable(error: OSError, path: Path) -> InputError:
+    """What a user can do about it."""
     if error.errno == errno.ENOSPC:
         return InputError(f"The disk is full: {path} was not written; free some space and run again with --resume.")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

@@ -19,6 +19,7 @@ from fscil.core.errors import InputError
 from fscil.data import stored_shots
 from fscil.data.dataset import Dataset, ImageSet
 from fscil.data.session import Session
+from fscil.data.session_lists import session_lists
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,8 @@ class Benchmark:
             order = np.random.default_rng(config.order_seed).permutation(order)
         self.order = order[: self.base + self.way * self.novel_sessions]
         self.class_names = tuple(dataset.class_names[c] for c in self.order)
-        self._dataset, self._config, self._shot_lists = dataset, config, shot_lists
+        self._dataset, self._config = dataset, config
+        self._shot_lists = session_lists(config, dataset) if shot_lists is None else shot_lists
         self._stored_draws = stored_shots.load(dataset.name) if config.shots == "stored" else []
         self._check_counts()
 
@@ -65,11 +67,7 @@ class Benchmark:
 
     def session(self, index: int) -> Session:
         """Session 0 has all training images of the base classes, a later one `shot` images per class."""
-        wanted = self.class_range(index)
-        rows = [self._members(int(self.order[label])) for label in wanted]
-        if index > 0:
-            rows = [self._shots(index, int(self.order[label]), row) for label, row in zip(wanted, rows, strict=True)]
-            assert sum(map(len, rows)) == self.way * self.shot
+        wanted, rows = self.class_range(index), self._rows(index)
         return Session(index, wanted, *_copied(self._dataset.train, rows, wanted))
 
     def exam(self, index: int) -> Exam:
@@ -80,17 +78,26 @@ class Benchmark:
 
     def fingerprint(self) -> str:
         """Names the base session's content, so that a checkpoint is not taken for another benchmark's."""
-        base = self.session(0)
-        assert base.images is not None
-        digest = hashlib.sha256(base.labels.numpy().tobytes())
+        digest = hashlib.sha256(_labels(self._rows(0), self.class_range(0)).tobytes())
         if self._dataset.identity:
             digest.update(f"{self._dataset.identity} {self.class_names[: self.base]}".encode())
         else:
+            base = self.session(0)
+            assert base.images is not None
             # Sorted: a copy of the data whose files come in another order is the same data.
             pairs = zip(base.labels.tolist(), base.images.numpy(), strict=True)
             for item in sorted(label.to_bytes(4) + hashlib.sha256(image.tobytes()).digest() for label, image in pairs):
                 digest.update(item)
         return digest.hexdigest()[:16]
+
+    def _rows(self, index: int) -> list[np.ndarray]:
+        """Training rows of a session, class by class."""
+        wanted = self.class_range(index)
+        rows = [self._members(int(self.order[label])) for label in wanted]
+        if index > 0:
+            rows = [self._shots(index, int(self.order[label]), row) for label, row in zip(wanted, rows, strict=True)]
+            assert sum(map(len, rows)) == self.way * self.shot
+        return rows
 
     def _members(self, class_id: int) -> np.ndarray:
         """Rows of a class's training images."""
@@ -161,6 +168,10 @@ def _count_sessions(dataset: Dataset, config: DataConfig) -> int:
 
 def _copied(part: ImageSet, rows: Sequence[np.ndarray], labels: range) -> tuple[Tensor, Tensor]:
     """The images in these rows, one array of rows per label, and their labels."""
+    # An array of rows copies, also where the images are mapped from a file: a session holds its own memory alone.
     images = np.ascontiguousarray(part.images[np.concatenate(rows)])
-    counted = np.repeat(np.array(labels, dtype=np.int64), [len(those) for those in rows])
-    return torch.from_numpy(images), torch.from_numpy(counted)
+    return torch.from_numpy(images), torch.from_numpy(_labels(rows, labels))
+
+
+def _labels(rows: Sequence[np.ndarray], labels: range) -> np.ndarray:
+    return np.repeat(np.array(labels, dtype=np.int64), [len(those) for those in rows])

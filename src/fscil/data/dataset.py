@@ -1,5 +1,6 @@
 """Images with labels, checked once when they come in, so that nothing downstream has to."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,10 +10,11 @@ from fscil.core.errors import InputError
 
 @dataclass(frozen=True)
 class ImageSet:
-    """uint8 images (n, height, width, 3) and their labels (n,)."""
+    """uint8 images (n, height, width, 3) and their labels (n,). The images may be mapped from a file."""
 
     images: np.ndarray
     labels: np.ndarray
+    names: Sequence[str] = ()  # what the original archive calls each of them; empty where that is not known
 
     def __len__(self) -> int:
         return len(self.labels)

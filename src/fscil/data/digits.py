@@ -3,10 +3,11 @@
 import numpy as np
 
 from fscil.core.config import DataConfig
+from fscil.core.progress import Reporter
 from fscil.data.dataset import Dataset, ImageSet, split_rows
 
 
-def load(config: DataConfig) -> Dataset:
+def load(config: DataConfig, _: Reporter | None = None) -> Dataset:
     """Split by seed, class by class: scikit-learn has no test half of its own."""
     from sklearn.datasets import load_digits  # here, as it takes a second to import
 

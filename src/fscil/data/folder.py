@@ -6,25 +6,36 @@ Either DIR/train/CLASS/* and DIR/test/CLASS/*, or DIR/CLASS/*, which is then spl
 import os
 import re
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from fscil.core.config import DataConfig
 from fscil.core.errors import InputError
+from fscil.core.progress import Reporter
 from fscil.data.dataset import Dataset, ImageSet, split_rows
-from fscil.data.images import SUFFIXES, ImageError, open_image, square
+from fscil.data.decoded import decode, decoded
+from fscil.data.images import SUFFIXES
+from fscil.data.listing import Labelled, Listing
+from fscil.data.sources import Folder
 
-MAX_PIXELS = 178_000_000  # more is taken for a decompression bomb, as by Pillow itself
+KEPT_FROM = 500  # images: fewer are decoded each time, in seconds, and leave no copy in the cache folder
 
 Files = dict[str, list[Path]]  # class name -> its images
 
 
-def load(config: DataConfig) -> Dataset:
+def load(config: DataConfig, reporter: Reporter | None = None) -> Dataset:
     root, size = Path(config.path).expanduser(), config.image_size or 32
     train, test = _two_folders(root) or _one_folder(root, config)
-    names = tuple(train)
-    return Dataset(root.resolve().name, _decode(train, names, size), _decode(test, names, size), names)
+    found = Listing(tuple(train), _labelled(train, root), _labelled(test, root))
+    if len(found.train) + len(found.test) < KEPT_FROM:
+        kept, held = (_decode(labelled, root, size) for labelled in (found.train, found.test))
+        return Dataset(root.resolve().name, kept, held, found.class_names)
+    variant = f"{config.test_fraction} {config.split_seed}"
+    dataset = decoded("folder", Folder(root), size, lambda: found, reporter or Reporter(), variant)
+    # What identifies a base session here are its own images: others may come and go.
+    return replace(dataset, name=root.resolve().name, identity="")
 
 
 def _two_folders(root: Path) -> tuple[Files, Files] | None:
@@ -107,18 +118,13 @@ def _natural(name: str) -> tuple[list[str | int], str]:
     return [int(part) if part.isdigit() and at % 2 else part for at, part in enumerate(parts)], name
 
 
-def _decode(files: Files, names: tuple[str, ...], size: int) -> ImageSet:
-    paths = [path for name in names for path in files[name]]
-    images = np.empty((len(paths), size, size, 3), dtype=np.uint8)
-    for row, path in enumerate(paths):
-        images[row] = decode(path, size)
-    return ImageSet(images, np.repeat(np.arange(len(names)), [len(files[name]) for name in names]))
+def _labelled(files: Files, root: Path) -> Labelled:
+    named = enumerate(files.values())
+    return [(path.relative_to(root).as_posix(), label) for label, paths in named for path in paths]
 
 
-def decode(path: Path, size: int) -> np.ndarray:
-    """One image file as (size, size, 3) uint8."""
-    try:
-        with open_image(path, MAX_PIXELS) as image:
-            return square(image, size)
-    except ImageError as error:
-        raise InputError(f"{path} is not a usable image ({error}); replace or remove it.") from None
+def _decode(labelled: Labelled, root: Path, size: int) -> ImageSet:
+    images = np.empty((len(labelled), size, size, 3), dtype=np.uint8)
+    for row, (name, _) in enumerate(labelled):
+        images[row] = decode(root / name, size)
+    return ImageSet(images, np.array([label for _, label in labelled]), tuple(name for name, _ in labelled))

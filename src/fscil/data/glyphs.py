@@ -18,6 +18,7 @@ from PIL import Image, ImageDraw, ImageFont
 from torch import Tensor
 
 from fscil.core.config import DataConfig
+from fscil.core.progress import Reporter
 from fscil.core.storage import cache_folder, write_atomic
 from fscil.data.dataset import Dataset, ImageSet
 
@@ -43,7 +44,7 @@ TEST_PER_CLASS = 60
 VERSION = 1  # raise it when rendering changes: cached images of another version are not used
 
 
-def load(config: DataConfig | None = None, *, cache: Path | None = None) -> Dataset:
+def load(config: DataConfig | None = None, _: Reporter | None = None, *, cache: Path | None = None) -> Dataset:
     """Render the data set, or read it from the cache. There is nothing in `config` that would change it."""
     path = (cache or cache_folder()) / f"glyphs-{_fingerprint()}.npz"
     arrays = _read(path)

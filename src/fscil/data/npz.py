@@ -10,6 +10,7 @@ import numpy as np
 
 from fscil.core.config import DataConfig
 from fscil.core.errors import InputError
+from fscil.core.progress import Reporter
 from fscil.data.dataset import Dataset, ImageSet, check
 
 ARRAYS = ("train_images", "train_labels", "test_images", "test_labels", "class_names")
@@ -21,7 +22,7 @@ _DAMAGE = (
 )
 
 
-def load(config: DataConfig) -> Dataset:
+def load(config: DataConfig, _: Reporter | None = None) -> Dataset:
     path = Path(config.path).expanduser()
     arrays = _read(path)
     class_names = _names(path, arrays["class_names"])

@@ -56,8 +56,7 @@ class Run:
     ) -> Run:
         """Claim the folder; a folder of another config is refused."""
         check_methods(config)
-        if config.data.session_lists and config.draws > 1:
-            raise InputError("data.session_lists fixes the shots, so more draws would repeat them; add --seeds 1.")
+        config.check_draws()
         pick_device(config.accelerator)
         out = Path(out)
         claim_folder(out, force=force, resume=resume)

@@ -93,7 +93,7 @@ class NetworkRun:
     def benchmark(self) -> Benchmark:
         if self._benchmark is None:
             self.reporter.say(f"Data: {self.config.data.name}")
-        return self._benchmark or _load(self.config.data)
+        return self._benchmark or _load(self.config.data, self.reporter)
 
     @cached_property
     def network(self) -> Checkpoint:
@@ -279,6 +279,6 @@ class NetworkRun:
 
 
 @lru_cache(maxsize=2)
-def _load(data: DataConfig) -> Benchmark:
-    """Networks of one bench share their data."""
-    return load_benchmark(data)
+def _load(data: DataConfig, reporter: Reporter) -> Benchmark:
+    """Networks of one bench share their data (and their reporter)."""
+    return load_benchmark(data, reporter=reporter)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
+from typing import Any
 
 from fscil.core.errors import InputError
 from fscil.core.matrix import AccuracyMatrix
@@ -26,16 +27,20 @@ class ReadingNote(UserWarning):
 
 
 def read_matrix(
-    path: str | Path, classes: Sequence[int] | None = None, say: Callable[[str], None] | None = None
+    path: str | Path,
+    classes: Sequence[int] | None = None,
+    say: Callable[[str], None] | None = None,
+    test_counts: Sequence[int] | None = None,
 ) -> AccuracyMatrix:
     """The accuracy matrix in a file, in percent, one row per session: CSV, TSV, JSON, NumPy, or text from a log.
 
-    `classes` are the class counts per session, base first; they may be left out where the file has them. `say` gets a
-    sentence for every decision in understanding the file; by default it becomes a warning. The path "-" is stdin.
+    `classes` are the class counts per session, base first; they may be left out where the file has them. `test_counts`
+    are test images per session, which only matter where classes have unequal numbers of them. `say` gets a sentence for
+    every decision in understanding the file; by default it becomes a warning. The path "-" is stdin.
     """
     path = Path(path)
     try:
-        return table_to_matrix(_parse(path), classes, say or _warn)
+        return table_to_matrix(_parse(path), classes, say or _warn, test_counts)
     except InputError as error:
         raise InputError(f"{'stdin' if str(path) == '-' else path}: {error}") from None
 
@@ -48,29 +53,35 @@ def parse_matrix(
 
 
 def table_to_matrix(
-    table: RawTable, classes: Sequence[int] | None = None, say: Callable[[str], None] | None = None
+    table: RawTable,
+    classes: Sequence[int] | None = None,
+    say: Callable[[str], None] | None = None,
+    test_counts: Sequence[int] | None = None,
 ) -> AccuracyMatrix:
-    """Check the cells and counts of a table; class counts given by the caller must not contradict its own."""
+    """Check the cells and counts of a table; counts given by the caller must not contradict its own."""
     if not table.rows:
         raise InputError("There is no matrix in the file; give one row of accuracies per session.")
     rows = [_row(i, row) for i, row in enumerate(table.rows)]
-    given = None if classes is None else _counts("class", classes)
-    stored = None if table.classes is None else _counts("class", table.classes)
-    if given is not None and stored is not None and given != stored:
-        raise InputError(
-            f"The file has class counts {stored} but {given} were given; leave out the ones that are wrong."
-        )
-    counts = stored if given is None else given
+    counts, tested = _agreed("class", table.classes, classes), _agreed("test", table.test_counts, test_counts)
     if counts is None:
         raise InputError("The class counts are not in the file; give one per session, base first, such as 60,5,5.")
-    test_counts = [] if table.test_counts is None else _counts("test", table.test_counts)
-    AccuracyMatrix.from_lists(rows, counts, test_counts)  # its shape first: a hole is worth more than its scale
+    AccuracyMatrix.from_lists(rows, counts, tested or [])  # its shape first: a hole is worth more than its scale
     scaled, note = (rows, "") if table.ours else to_percent(rows)
-    matrix = AccuracyMatrix.from_lists(scaled, counts, test_counts)
+    matrix = AccuracyMatrix.from_lists(scaled, counts, tested or [])
     for sentence in (*table.notes, note):
         if sentence and say is not None:
             say(sentence)
     return matrix
+
+
+def _agreed(kind: str, in_file: Any, from_caller: Any) -> list[int] | None:
+    """Counts of the file or of the caller, who must not say different things."""
+    stored, given = (None if those is None else _counts(kind, those) for those in (in_file, from_caller))
+    if given is not None and stored is not None and given != stored:
+        raise InputError(
+            f"The file has {kind} counts {stored} but {given} were given; leave out the ones that are wrong."
+        )
+    return stored if given is None else given
 
 
 def json_table(text: str) -> RawTable:

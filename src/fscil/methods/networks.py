@@ -28,7 +28,7 @@ def own_network(session: Session) -> Classifier:
     return network
 
 
-def seen(network: Classifier, images: Tensor, batch_size: int = 500) -> Tensor:
+def seen(network: Classifier, images: Tensor, batch_size: int = 0) -> Tensor:
     """Features (n, d) of uint8 images, looked at as the recipe says (test_zoom, test_mirror), without gradients."""
     return extract(network.backbone, images, batch_size=batch_size).final.to(images.device)
 

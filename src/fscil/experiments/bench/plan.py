@@ -120,8 +120,7 @@ def make_plan(request: BenchRequest) -> Plan:
             f"The recipe {default.recipe} is for the data set {family}, not {request.data}; "
             f"leave --data out, or choose another --recipe."
         )
-    if default.data.session_lists and request.draws > 1:
-        raise InputError("data.session_lists fixes the shots, so more draws would repeat them; add --seeds 1.")
+    default.check_draws()
     if request.same_backbone and request.checkpoints:
         default = _as_trained(default, request)
     planned: list[PlannedMethod] = []
