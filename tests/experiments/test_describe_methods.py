@@ -17,6 +17,8 @@ from fscil.core.storage import write_json
 from fscil.experiments.recipes import describe_methods, year_of
 from fscil.methods import REGISTRY
 
+NOT_MEASURED = {"finetune", "joint", "icarl", "lda", "ridge", "ranpac"}  # take a name out with its first stored row
+
 
 @pytest.fixture
 def results(tmp_path: Path) -> Path:
@@ -56,7 +58,7 @@ def test_without_a_folder_the_numbers_are_those_that_come_with_the_package(
     monkeypatch.chdir(tmp_path)
     stored = Path(__file__).parents[2] / "results"
     assert describe_methods() == describe_methods(stored), "Run make docs."
-    assert all(row["verified"] for row in describe_methods())
+    assert {row["name"] for row in describe_methods() if not row["verified"]} == NOT_MEASURED
 
 
 def test_own_recipes_belong_to_one_method_only() -> None:
