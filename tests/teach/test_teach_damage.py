@@ -369,6 +369,20 @@ def test_images_are_checked_when_they_are_read(project: Path, caplog: pytest.Log
     assert look_classes(project) == look_classes(project)
 
 
+def test_a_picture_that_another_process_is_writing_is_in_nobodys_way(
+    project: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its file is renamed between the two moments in which a reader lists the folder and looks at the file."""
+    being_written = project / "images" / f".{'a' * 64}-0123abcd.png"
+    being_written.write_bytes(b"half")
+    with os.scandir(project / "images") as entries:
+        listed = list(entries)
+    being_written.unlink()
+    monkeypatch.setattr("fscil.teach.project.inspection.os.scandir", lambda folder: listed)
+    Learner.open(project, readonly=True).close()
+    assert "missing" not in caplog.text
+
+
 def look_classes(path: Path) -> list[tuple[str, int]]:
     with Learner.open(path, readonly=True) as learner:
         return [(info.name, info.images) for info in learner.classes()]
