@@ -56,7 +56,7 @@ DEAD, FOREIGN = (Path(tempfile.gettempdir()) / f"fscil-trace-{name}" for name in
 
 
 @pytest.fixture(scope="module")
-def exported(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(original: Path, tmp_path_factory: pytest.TempPathFactory, kept_traces: None) -> Path:
     """A model, in a folder where killed exports had left something."""
     pytest.importorskip("onnxruntime")
     folder = tmp_path_factory.mktemp("exported")
