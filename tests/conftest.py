@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
 from collections.abc import Iterator
@@ -16,6 +17,11 @@ os.environ.setdefault("FSCIL_CACHE", str(TESTS.parent / ".pytest_cache" / "fscil
 # part of the package, stands beside src.
 sys.path[:0] = [str(folder) for folder in TESTS.iterdir() if folder.is_dir()]
 sys.path.append(str(TESTS.parent))
+# Processes that tests start are forked from one that has loaded torch, where that is not what is tested: it takes six
+# seconds of a processor.
+multiprocessing.set_forkserver_preload(
+    ["fscil.experiments.run", "fscil.experiments.bench.collect", "fscil.pages.report.page", "sklearn.datasets"]
+)
 
 # What `make fast` leaves to `make test`, besides single tests that are marked: whatever starts processes, browsers or
 # trainings, or draws many figures.

@@ -1,7 +1,7 @@
 """Commands as a user gives them, without waiting for torch to load at each one.
 
 `fscil` runs in this process. A `Process` stands beside the test and can be interrupted or killed; it is forked from a
-server that has loaded everything and computed nothing. `program` is started as the shell does it.
+server that has loaded torch and computed nothing. `program` is started as the shell does it.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import torch
+
 from fscil.cli import main as cli
 
 LONG = 600  # seconds: what a command may take on a busy machine
 _SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(
-    ["fscil.experiments.run", "fscil.experiments.bench.collect", "fscil.pages.report.page", "sklearn.datasets"]
-)
 Done = subprocess.CompletedProcess[str]
 
 
@@ -50,16 +49,23 @@ def program(*arguments: object, cwd: Path | None = None) -> Done:
 
 
 class Process:
-    """A command that runs beside the test; `log` is the beginning of the names of two files for what it prints."""
+    """A command that runs beside the test; `log` is the beginning of the names of two files for what it prints.
 
-    def __init__(self, *arguments: object, log: Path) -> None:
+    `threads`: as many as OMP_NUM_THREADS would give it.
+    """
+
+    def __init__(self, *arguments: object, log: Path, threads: int = 1) -> None:
         self.words, self._files = ["fscil", *map(str, arguments)], [f"{log}.out", f"{log}.err"]
-        self._process = _SERVER.Process(target=_command, args=(self.words, self._files), daemon=True)
+        self._process = _SERVER.Process(target=_command, args=(self.words, self._files, threads), daemon=True)
         self._process.start()
 
     def send_signal(self, number: int) -> None:
         assert self._process.pid is not None
         os.kill(self._process.pid, number)
+
+    @property
+    def over(self) -> bool:
+        return not self._process.is_alive()
 
     def wait(self) -> Done:
         self._process.join(LONG)
@@ -68,14 +74,15 @@ class Process:
         return Done(self.words, code, *(Path(file).read_text(encoding="utf-8") for file in self._files))
 
     def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
+        self._process.kill()
         self._process.join(LONG)
 
 
-def _command(words: list[str], files: list[str]) -> None:
+def _command(words: list[str], files: list[str], threads: int) -> None:
     for number, file in enumerate(files, start=1):
         os.dup2(os.open(file, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), number)
     # Tests that a shell runs in the background inherit a deaf ear for Ctrl-C; a user at a terminal has none.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    torch.set_num_threads(threads)
     sys.argv = words
     cli.main()
