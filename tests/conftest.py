@@ -20,7 +20,7 @@ sys.path.append(str(TESTS.parent))
 # Processes that tests start are forked from one that has loaded torch, where that is not what is tested: it takes six
 # seconds of a processor.
 multiprocessing.set_forkserver_preload(
-    ["fscil.experiments.run", "fscil.experiments.bench.collect", "fscil.pages.report.page", "sklearn.datasets"]
+    ["lightning.fabric", "sklearn.datasets", "fscil.experiments.run", "fscil.experiments.bench.collect"]
 )
 
 # What `make fast` leaves to `make test`, besides single tests that are marked: whatever starts processes, browsers or

@@ -6,9 +6,9 @@ The first of two leaves `first.safetensors`, which the second starts from and wh
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-from lightning.fabric import Fabric
 
 from fscil.core.config import Config, to_dict
 from fscil.core.errors import InputError
@@ -17,6 +17,9 @@ from fscil.core.progress import Update
 from fscil.data.session import Session
 from fscil.training.checkpoint import FIRST, LAST, Checkpoint, load_classifier, same_training
 from fscil.training.trainer import Trainer, count_steps
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
 
 
 def train_base(
@@ -38,7 +41,7 @@ def train_base(
 
 
 def _train(
-    session: Session, config: Config, folder: Path, fingerprint: str, resume: bool, bar: Update | None, fabric: Fabric
+    session: Session, config: Config, folder: Path, fingerprint: str, resume: bool, bar: Update | None, fabric: "Fabric"
 ) -> None:
     settle(config)  # this may be a process of its own
     # Where bf16 leaves float32, training may use the matrix units; features must stay exact, so it is reset afterwards.
@@ -62,7 +65,7 @@ def _train(
 
 
 def _stage(
-    fabric: Fabric,
+    fabric: "Fabric",
     session: Session,
     config: Config,
     *,
