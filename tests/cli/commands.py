@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -43,20 +44,23 @@ def fscil(*arguments: object, cwd: Path | None = None) -> Done:
 
 
 def program(*arguments: object, cwd: Path | None = None) -> Done:
-    words = [sys.executable, "-m", "fscil.cli.main", *map(str, arguments)]
+    words = [sys.executable, "-m", "fscil", *map(str, arguments)]
     columns = {**os.environ, "COLUMNS": "200"}
     return subprocess.run(words, env=columns, capture_output=True, text=True, cwd=cwd, timeout=LONG, check=False)
 
 
 class Process:
-    """A command that runs beside the test; `log` is the beginning of the names of two files for what it prints.
+    """A program that runs beside the test; `log` is the beginning of the names of two files for what it prints.
 
     `threads`: as many as OMP_NUM_THREADS would give it.
     """
 
-    def __init__(self, *arguments: object, log: Path, threads: int = 1) -> None:
-        self.words, self._files = ["fscil", *map(str, arguments)], [f"{log}.out", f"{log}.err"]
-        self._process = _SERVER.Process(target=_command, args=(self.words, self._files, threads), daemon=True)
+    def __init__(
+        self, *arguments: object, log: Path, threads: int = 1, program: Callable[[], int | None] = cli.main
+    ) -> None:
+        self.words, self._files = [program.__module__, *map(str, arguments)], [f"{log}.out", f"{log}.err"]
+        work = program, self.words, self._files, threads
+        self._process = _SERVER.Process(target=_work, args=work, daemon=True)
         self._process.start()
 
     def send_signal(self, number: int) -> None:
@@ -78,11 +82,11 @@ class Process:
         self._process.join(LONG)
 
 
-def _command(words: list[str], files: list[str], threads: int) -> None:
+def _work(program: Callable[[], int | None], words: list[str], files: list[str], threads: int) -> None:
     for number, file in enumerate(files, start=1):
         os.dup2(os.open(file, os.O_CREAT | os.O_WRONLY | os.O_TRUNC), number)
     # Tests that a shell runs in the background inherit a deaf ear for Ctrl-C; a user at a terminal has none.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     torch.set_num_threads(threads)
     sys.argv = words
-    cli.main()
+    sys.exit(program())
