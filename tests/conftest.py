@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,11 @@ os.environ.setdefault("FSCIL_CACHE", str(TESTS.parent / ".pytest_cache" / "fscil
 # part of the package, stands beside src.
 sys.path[:0] = [str(folder) for folder in TESTS.iterdir() if folder.is_dir()]
 sys.path.append(str(TESTS.parent))
+# Processes that tests start are forked from one that has loaded torch, where that is not what is tested: it takes six
+# seconds of a processor.
+multiprocessing.set_forkserver_preload(
+    ["lightning.fabric", "sklearn.datasets", "fscil.experiments.run", "fscil.experiments.bench.collect"]
+)
 
 # What `make fast` leaves to `make test`, besides single tests that are marked: whatever starts processes, browsers or
 # trainings, or draws many figures.
@@ -31,6 +38,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).as_posix().startswith(SLOW):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(scope="module")
+def kept_traces(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    from kept_traces import keep_traces
+
+    with pytest.MonkeyPatch.context() as patch:
+        keep_traces(patch, tmp_path_factory)
+        yield
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,9 +1,8 @@
-"""The command line as a user meets it: real processes, exit codes, one sentence for bad input."""
+"""The command line as a user meets it: exit codes, files, one sentence for bad input; some as programs of their own."""
 
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -11,22 +10,17 @@ import time
 from pathlib import Path
 
 import pytest
+from commands import LONG, Process, fscil, program
 
 from fscil import __version__
 
-ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 QUICK = ["--seeds", "2", "--set", "train.epochs=6", "--set", "options.yourself.novel_steps=10"]
-
-
-def fscil(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fscil.cli.main", *map(str, arguments)]
-    return subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, cwd=cwd, timeout=600, check=False)
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("cli") / "digits"
-    done = fscil("run", "digits", "--out", out, *QUICK)
+    done = program("run", "digits", "--out", out, *QUICK)
     assert done.returncode == 0, done.stderr
     assert "Report:" in done.stdout
     assert "Base training:" in done.stderr  # progress goes to stderr
@@ -137,18 +131,11 @@ def test_the_classifiers_weights_reach_the_method_and_the_report(tmp_path: Path)
 
 
 def test_two_runs_at_once_do_not_disturb_each_other(finished: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "fscil.cli.main", "run", "digits", *QUICK, "--json"]
     both = [
-        subprocess.Popen(
-            [*command, "--out", str(tmp_path / name)],
-            env=ENVIRONMENT,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        Process("run", "digits", *QUICK, "--json", "--out", tmp_path / name, log=tmp_path / f"log-{name}")
         for name in "ab"
     ]
-    outputs = [json.loads(process.communicate(timeout=600)[0]) for process in both]
+    outputs = [json.loads(process.wait().stdout) for process in both]
     matrices = [[r["matrix"] for r in output["results"]] for output in outputs]
     expected = [
         json.loads((finished / m / f"shots-{d}" / "result.json").read_text())["matrix"]
@@ -181,7 +168,8 @@ def test_two_runs_at_once_do_not_disturb_each_other(finished: Path, tmp_path: Pa
     ],
 )
 def test_bad_input_is_one_sentence_and_code_two(arguments: list[str], words: str, tmp_path: Path) -> None:
-    done = fscil(*arguments, cwd=tmp_path)
+    command = program if arguments in (["run", "glyhps"], ["metrics", "nothing.csv"], ["fly"]) else fscil
+    done = command(*arguments, cwd=tmp_path)
     assert done.returncode == 2, done.stderr
     said = [line for line in done.stderr.splitlines() if line.startswith("fscil: ")]
     assert len(said) == 1, done.stderr
@@ -229,55 +217,30 @@ def test_help_is_complete_and_quick_to_load() -> None:
     text = fscil("--help").stdout
     for command in ("run", "train", "features", "eval", "report", "tune", "paper", "metrics", "methods", "datasets"):
         assert command in text
-    probe = subprocess.run(
-        [sys.executable, "-c", "import sys, fscil.cli; print('torch' in sys.modules)"],
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    code = "import sys, fscil.cli; print('torch' in sys.modules)"
+    probe = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert probe.stdout.strip() == "False"
 
 
 def test_ctrl_c_leaves_a_resumable_run(tmp_path: Path) -> None:
-    command = [
-        sys.executable,
-        "-m",
-        "fscil.cli.main",
-        "run",
-        "digits",
-        "--out",
-        str(tmp_path / "x"),
-        "--set",
-        "train.epochs=500",
-        "--set",
-        "train.checkpoint_seconds=0",
-    ]
-    process = subprocess.Popen(
-        command,
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # Tests that a shell runs in the background inherit a deaf ear for Ctrl-C; a user at a terminal has none.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    long = ["--set", "train.epochs=500", "--set", "train.checkpoint_seconds=0"]
+    process = Process("run", "digits", "--out", tmp_path / "x", *long, log=tmp_path / "log")
     state = tmp_path / "x" / "base" / "state.safetensors"
-    deadline = time.monotonic() + 600
+    deadline = time.monotonic() + LONG
     while not state.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=600)
-    assert process.returncode == 130
-    assert "--resume" in errors
-    assert "Traceback" not in errors
+    done = process.wait()
+    assert done.returncode == 130
+    assert "--resume" in done.stderr
+    assert "Traceback" not in done.stderr
     assert state.exists()
     left = [path.name for path in (tmp_path / "x").rglob(".*") if path.is_file()]
     assert left == [".lock"]  # empty, and held by nobody: no half-written file
 
 
 def test_version_and_the_short_form_of_help() -> None:
-    assert fscil("--version").stdout == f"fscil {__version__}\n"
+    assert program("--version").stdout == f"fscil {__version__}\n"
     for arguments in (["-h"], ["run", "-h"], ["teach", "add", "-h"]):
         done = fscil(*arguments)
         assert (done.returncode, "Usage:" in done.stdout) == (0, True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Iterable
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import Process
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.append(str(BENCHMARKS))
@@ -25,10 +25,8 @@ from fscil.training import checkpoint  # noqa: E402
 
 
 def test_a_little_of_everything_and_nothing_wrong(tmp_path: Path) -> None:
-    command = [sys.executable, BENCHMARKS / "faults.py", "--quick", "--json", tmp_path / "counts.json"]
-    done = subprocess.run(
-        [*command, "--parts", "kills,damage"], capture_output=True, text=True, timeout=1200, check=False
-    )
+    arguments = ["--quick", "--json", tmp_path / "counts.json", "--parts", "kills,damage"]
+    done = Process(*arguments, log=tmp_path / "log", program=faults.main).wait()
     counts = json.loads((tmp_path / "counts.json").read_text())
     assert done.returncode == counts["wrong"] == 0, done.stdout + done.stderr
     assert {line["part"] for line in counts["lines"]} == {"kills", "damaged files"}
@@ -63,9 +61,9 @@ def test_a_class_that_comes_in_two_halves_is_wrong_when_killed(tmp_path: Path, m
     learn = Learner.learn
 
     def in_halves(self: Learner, name: str, images: Iterable[Any]) -> Any:
-        given = list(images)
+        given, began = list(images), time.monotonic()
         learn(self, name, given[: len(given) // 2])
-        time.sleep(5)
+        time.sleep(max(1.0, 8 * (time.monotonic() - began)))  # most of the time, also where that goes slowly
         return learn(self, name, given)
 
     kills.make_sources(tmp_path, model=False)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from commands import Process
 
 import fscil
 from fscil.core import hardware
@@ -30,20 +31,18 @@ def test_results_name_the_machine() -> None:
     assert found["deterministic"] is False
 
 
-def test_deterministic_binds_the_process_and_nothing_else_does() -> None:
-    code = """
-import os, torch
-from fscil.core.config import Config
-from fscil.core.hardware import describe, settle
-for wanted in (False, True):
-    settle(Config(deterministic=wanted))
-    found = describe(torch.device("cpu"))
-    print(found["deterministic"], found["threads"], os.environ.get("CUBLAS_WORKSPACE_CONFIG"))
-"""
-    environment = {name: value for name, value in os.environ.items() if name != "CUBLAS_WORKSPACE_CONFIG"}
-    environment["OMP_NUM_THREADS"] = "2"
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["False 2 None", "True 1 :4096:8"]
+def test_deterministic_binds_the_process_and_nothing_else_does(tmp_path: Path) -> None:
+    done = Process(log=tmp_path / "log", threads=2, program=settle_twice).wait()
+    assert done.stdout.splitlines() == ["False 2 None", "True 1 :4096:8"], done.stderr
+
+
+def settle_twice() -> None:
+    """In a process of its own."""
+    os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
+    for wanted in (False, True):
+        hardware.settle(Config(deterministic=wanted))
+        found = hardware.describe(CPU)
+        print(found["deterministic"], found["threads"], os.environ.get("CUBLAS_WORKSPACE_CONFIG"))
 
 
 def test_a_new_peak_starts_where_the_old_one_is_forgotten() -> None:

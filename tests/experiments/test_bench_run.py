@@ -5,10 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import os
 import shutil
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +14,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from commands import Process
 from typer.testing import CliRunner
 
 from fscil.cli.main import app
@@ -252,15 +250,12 @@ def test_killed_at_any_moment_it_goes_on_to_the_same_numbers(
 def test_a_kill_during_base_training_costs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """kill -9 in the middle of the training; the next start continues it."""
     settings = ("train.epochs=300", "train.checkpoint_seconds=0", "accelerator=cpu")
-    command = [sys.executable, "-m", "fscil.cli.main", "bench", "--data", "digits", "--methods", "lazy", "--seeds", "1"]
-    command += ["--out", str(tmp_path), *(part for setting in settings for part in ("--set", setting))]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment)
-    deadline = time.monotonic() + 600
-    while not list(tmp_path.rglob("state.safetensors")) and time.monotonic() < deadline:
+    words = [part for setting in settings for part in ("--set", setting)]
+    command = ["bench", "--data", "digits", "--methods", "lazy", "--seeds", "1", "--out", tmp_path / "x", *words]
+    process = Process(*command, log=tmp_path / "log")
+    while not process.over and not list(tmp_path.rglob("state.safetensors")):
         time.sleep(0.05)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    process.kill()
 
     seen = []
 
@@ -274,7 +269,7 @@ def test_a_kill_during_base_training_costs_nothing(tmp_path: Path, monkeypatch: 
 
     monkeypatch.setattr(Reporter, "task", watched)
     with pytest.raises(KeyboardInterrupt):
-        filled(make_plan(BenchRequest("digits", "lazy", draws=1, overrides=settings, out=tmp_path)))
+        filled(make_plan(BenchRequest("digits", "lazy", draws=1, overrides=settings, out=tmp_path / "x")))
     assert seen[0] > 1
 
 

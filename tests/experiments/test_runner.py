@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import Process
 
 from fscil.cli.options import load_config
 from fscil.core import config as configs
@@ -139,19 +137,16 @@ def test_a_folder_is_deterministic_or_not(finished: Run, tmp_path: Path) -> None
     assert not same_training({"config": to_dict(wanted), "data": ""}, {"config": to_dict(CONFIG), "data": ""})
 
 
-def command(arguments: str, out: Path, threads: int = 1) -> subprocess.Popen[str]:
-    words = [sys.executable, "-m", "fscil", *arguments.split(), "--out", str(out)]
-    words += [word for override in QUICK for word in ("--set", override)]
-    environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
-    pipe = subprocess.PIPE
-    return subprocess.Popen(words, env=environment, stdout=pipe, stderr=pipe, text=True)
+def command(arguments: str, out: Path, log: Path, threads: int = 1) -> Process:
+    words = [word for override in QUICK for word in ("--set", override)]
+    return Process(*arguments.split(), "--out", out, *words, log=log, threads=threads)
 
 
 def test_deterministic_runs_do_not_depend_on_the_number_of_threads(tmp_path: Path) -> None:
-    runs = [command("run digits --deterministic", tmp_path / str(n), threads=n) for n in (1, 2)]
+    runs = [command("run digits --deterministic", tmp_path / str(n), tmp_path / f"log{n}", threads=n) for n in (1, 2)]
     for run in runs:
-        _, said = run.communicate(timeout=600)
-        assert run.returncode == 0, said
+        done = run.wait()
+        assert done.returncode == 0, done.stderr
     assert weights_sha256(tmp_path / "1" / "base") == weights_sha256(tmp_path / "2" / "base")
     for path in (tmp_path / "1").rglob("result.json"):
         one, two = read_json(path), read_json(tmp_path / "2" / path.relative_to(tmp_path / "1"))
@@ -165,16 +160,17 @@ def test_deterministic_runs_do_not_depend_on_the_number_of_threads(tmp_path: Pat
 def test_of_two_commands_at_once_in_one_folder_one_is_refused(tmp_path: Path, name: str) -> None:
     for attempt in range(20):  # on a busy machine one may be through before the other has begun
         out = tmp_path / str(attempt)
-        two = [command(name, out) for _ in range(2)]
-        said = [process.communicate(timeout=600)[1].splitlines() for process in two]
-        codes = sorted(process.returncode for process in two)
+        two = [command(name, out, tmp_path / f"{attempt}{which}") for which in "ab"]
+        done = [process.wait() for process in two]
+        said = [each.stderr.splitlines() for each in done]
+        codes = sorted(each.returncode for each in done)
         assert codes in ([0, 0], [0, 2]), said
         if codes == [0, 2]:
             break
         assert any("done before" in line for lines in said for line in lines), said
     else:
         pytest.fail("No two commands were at work at once.")
-    refused = next(lines for process, lines in zip(two, said, strict=True) if process.returncode)
+    refused = next(each.stderr.splitlines() for each in done if each.returncode)
     assert refused == [f"fscil: Another process is writing to {out}; wait until it is done, or choose another --out."]
 
 

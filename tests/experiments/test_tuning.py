@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from commands import fscil
 
 from fscil.core import config as configs
 from fscil.core.errors import InputError
@@ -71,20 +70,12 @@ def test_the_best_comes_first_and_trials_are_kept(tmp_path: Path) -> None:
 
 
 def test_the_command(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "fscil.cli.main", "tune", "digits", "--out", str(tmp_path), "--seeds", "1"]
-    command += [
-        "--set",
-        "train.epochs=2",
-        "--set",
-        "options.yourself.novel_steps=5",
-        "--try",
-        "weight_cr=0,0.5",
-        "--json",
-    ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = ["tune", "digits", "--out", str(tmp_path), "--seeds", "1", "--set", "train.epochs=2"]
+    command += ["--set", "options.yourself.novel_steps=5", "--try", "weight_cr=0,0.5"]
+    done = fscil(*command, "--json")
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["trials"]) == 3
     assert torch.isfinite(torch.tensor(json.loads(done.stdout)["trials"][0]["scores"]["aacc"])).all()
-    wrong = subprocess.run([*command[:-1], "--try", "weihgt_cr=1"], capture_output=True, text=True, check=False)
+    wrong = fscil(*command, "--try", "weihgt_cr=1")
     assert wrong.returncode == 2
     assert "weihgt_cr" in wrong.stderr

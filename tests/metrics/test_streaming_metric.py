@@ -196,7 +196,7 @@ def run_process(rank: int, world: int, folder: str) -> None:
 def test_two_processes_give_the_numbers_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    multiprocessing.spawn(run_process, args=(2, str(tmp_path)), nprocs=2)  # type: ignore[attr-defined]
+    multiprocessing.start_processes(run_process, args=(2, str(tmp_path)), nprocs=2, start_method="forkserver")
     alone = filled()
     for rank in range(2):
         answer = json.loads((tmp_path / f"{rank}.json").read_text(encoding="utf-8"))

@@ -9,8 +9,6 @@ import random
 import shutil
 import signal
 import sqlite3
-import subprocess
-import sys
 import tempfile
 import time
 import zipfile
@@ -18,6 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from commands import Done, Process, fscil
 from teach_samples import NOVEL, characters, encoded, noise
 from test_teach_crash import child, die_at, read_all
 from test_teach_damage import hurt, look
@@ -52,23 +51,30 @@ def archive(original: Path) -> Path:
 
 
 STAY = {".m-0123abcd.zip", ".m-0123abcX.onnx", ".mm-0123abcd.onnx", ".m-89abcdef.onnx"}  # not ours, or in use
-DEAD, FOREIGN = (Path(tempfile.gettempdir()) / f"fscil-trace-{name}" for name in ("abcd1234", "not-ours"))
+TRACES = ("fscil-trace-abcd1234", "fscil-trace-not-ours")  # of a process that died, and something else
 
 
 @pytest.fixture(scope="module")
-def exported(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(original: Path, tmp_path_factory: pytest.TempPathFactory, kept_traces: None) -> Path:
     """A model, in a folder where killed exports had left something."""
     pytest.importorskip("onnxruntime")
     folder = tmp_path_factory.mktemp("exported")
-    for trace in (DEAD, FOREIGN):
-        trace.mkdir(exist_ok=True)
-        (trace / "encoder.onnx").write_bytes(b"x")
+    temporary = tmp_path_factory.mktemp("temporary")
+    for name in TRACES:
+        (temporary / name).mkdir()
+        (temporary / name / "encoder.onnx").write_bytes(b"x")
     for name in STAY | {".m-0123abcd.onnx"}:
         (folder / name).write_bytes(b"x")
     (folder / "mine").write_text("mine")
     (folder / ".m-00000000.onnx").symlink_to(folder / "mine")
-    with held(folder / ".m-89abcdef.onnx"), Learner.open(original, readonly=True) as learner:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        held(folder / ".m-89abcdef.onnx"),
+        Learner.open(original, readonly=True) as learner,
+    ):
+        patch.setattr(tempfile, "tempdir", str(temporary))
         learner.export(folder / "m.onnx")
+    assert os.listdir(temporary) == [TRACES[1]]
     return folder / "m.onnx"
 
 
@@ -257,14 +263,11 @@ def test_death_before_each_step_of_making_one(folders: Path, tmp_path: Path, ste
 def test_kill_9_while_making_one(folders: Path, tmp_path: Path) -> None:
     for number in range(6):
         path = tmp_path / str(number)
-        command = [sys.executable, "-m", "fscil", "teach", "init", str(path), "--from", str(folders)]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        deadline = time.monotonic() + 600
-        while not path.exists() and process.poll() is None and time.monotonic() < deadline:
+        process = Process("teach", "init", path, "--from", folders, log=tmp_path / "log")
+        while not path.exists() and not process.over:
             time.sleep(0.001)
-        time.sleep(0.3 * number)
+        time.sleep(0.1 * number)
         process.kill()
-        process.wait()
         if (path / FILE).exists():
             assert check(path).wrong == []
             with Learner.open(path) as learner:
@@ -304,13 +307,7 @@ def test_two_at_once_in_one_folder(folders: Path, tmp_path: Path) -> None:
 
 
 def test_leftovers_of_killed_exports(exported: Path) -> None:
-    try:
-        assert set(os.listdir(exported.parent)) == STAY | {"m.onnx", "mine", ".m-00000000.onnx"}
-        assert not DEAD.exists()
-        assert FOREIGN.exists()
-    finally:
-        shutil.rmtree(FOREIGN)
-        shutil.rmtree(DEAD, ignore_errors=True)
+    assert set(os.listdir(exported.parent)) == STAY | {"m.onnx", "mine", ".m-00000000.onnx"}
 
 
 def test_leftovers_of_killed_backups(original: Path, tmp_path: Path) -> None:
@@ -336,9 +333,8 @@ def test_leftovers_in_a_project(original: Path, tmp_path: Path) -> None:
 
 
 def test_the_commands(original: Path, tmp_path: Path) -> None:
-    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "fscil", "teach", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    def run(*arguments: object) -> Done:
+        return fscil("teach", *arguments)
 
     done = run("backup", original, tmp_path / "b.zip")
     assert done.returncode == 0, done.stderr

@@ -134,6 +134,7 @@ def test_the_doctor_speaks(run: Run, project: Path, photos: Path) -> None:
     assert document["test"] is None
 
 
+@pytest.mark.usefixtures("kept_traces")
 def test_export_and_start_from_a_model(run: Run, project: Path, photos: Path, tmp_path: Path) -> None:
     code, out, _ = run("export", project, tmp_path / "m.onnx")
     assert code == 0

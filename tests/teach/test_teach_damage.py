@@ -8,12 +8,11 @@ import os
 import random
 import shutil
 import sqlite3
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import fscil
 from teach_samples import NOVEL, characters, encoded
 
 from fscil.core.errors import InputError
@@ -337,12 +336,9 @@ def test_nothing_of_a_foreign_view_is_run(project: Path) -> None:
 def test_the_command_line_refuses_in_one_line(project: Path) -> None:
     edit(project, FOREIGN["NaN features"][0])
     for command in (["teach", "list"], ["teach", "undo"], ["teach", "check"], ["doctor"]):
-        done = subprocess.run(
-            [sys.executable, "-m", "fscil", *command, str(project)],
-            capture_output=True, text=True, check=False, timeout=600,
-        )  # fmt: skip
+        done = fscil(*command, project)
         assert done.returncode == 2, done.stderr
-        assert "Traceback" not in done.stderr
+        assert done.stderr.splitlines()[-1].startswith("fscil: ")
         assert "not finite" in done.stderr
 
 
@@ -367,6 +363,20 @@ def test_images_are_checked_when_they_are_read(project: Path, caplog: pytest.Log
     assert any("1 damaged pictures were moved" in sentence for sentence in found.right)
     assert (project / "trash" / damaged.name).read_bytes() == content[:-1] + b"x"
     assert look_classes(project) == look_classes(project)
+
+
+def test_a_picture_that_another_process_is_writing_is_in_nobodys_way(
+    project: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its file is renamed between the two moments in which a reader lists the folder and looks at the file."""
+    being_written = project / "images" / f".{'a' * 64}-0123abcd.png"
+    being_written.write_bytes(b"half")
+    with os.scandir(project / "images") as entries:
+        listed = list(entries)
+    being_written.unlink()
+    monkeypatch.setattr("fscil.teach.project.inspection.os.scandir", lambda folder: listed)
+    Learner.open(project, readonly=True).close()
+    assert "missing" not in caplog.text
 
 
 def look_classes(path: Path) -> list[tuple[str, int]]:

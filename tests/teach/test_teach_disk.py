@@ -254,6 +254,7 @@ def mounted(tmp_path: Path) -> Iterator[Callable[..., Path]]:
 
 
 @needs_root
+@pytest.mark.usefixtures("kept_traces")
 def test_a_read_only_disk(project: Path, mounted: Callable[..., Path], tmp_path: Path) -> None:
     disk = mounted("--bind", str(project))
     subprocess.run(["mount", "-o", "remount,bind,ro", disk], check=True)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
-import signal
-import subprocess
-import sys
+import json
 import time
 from pathlib import Path
 
 import pytest
 import torch
+from commands import Process, fscil
 
 from fscil.core import config as configs
 from fscil.core.config import Config
@@ -110,12 +108,18 @@ def test_two_processes_share_a_batch_with_the_same_loss_curve(session: Session, 
     assert len(set(curves[0])) > 10
 
 
+@pytest.fixture(scope="module")
+def teacher(session: Session, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("teacher")
+    train_base(session, configs.load("digits", ["train.epochs=8"]), folder)
+    return folder
+
+
 @pytest.mark.parametrize("kind", ["hard", "soft", "zscore"])
-def test_a_teacher_can_be_learned_from(session: Session, tmp_path: Path, kind: str) -> None:
-    plain = "train.epochs=8"
-    train_base(session, configs.load("digits", [plain]), tmp_path / "teacher")
+def test_a_teacher_can_be_learned_from(session: Session, teacher: Path, tmp_path: Path, kind: str) -> None:
     config = configs.load(
-        "digits", [plain, f"train.teacher={tmp_path / 'teacher'}", f"train.distill={kind}", "train.distill_weight=1.0"]
+        "digits",
+        ["train.epochs=8", f"train.teacher={teacher}", f"train.distill={kind}", "train.distill_weight=1.0"],
     )
     # Ground truth is wrong on purpose: with weight 1 only the teacher can have taught the right classes.
     shuffled = dataclasses.replace(
@@ -175,37 +179,27 @@ def test_weight_average_against_a_plain_loop(as_tensor: bool) -> None:
 def test_kill_minus_nine_then_resume_gives_the_same_matrix(tmp_path: Path) -> None:
     """The whole command, killed three times at different moments, against one that ran through."""
     command = [
-        sys.executable, "-m", "fscil.cli.main", "run", "digits", "--seeds", "1",
-        "--set", "train.checkpoint_seconds=0", "--set", "train.epochs=6", "--json",
-    ]  # fmt: skip
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    whole = subprocess.run(
-        [*command, "--out", tmp_path / "whole"], env=environment, capture_output=True, text=True, check=True
-    )
+        "run",
+        "digits",
+        "--seeds",
+        "1",
+        "--set",
+        "train.checkpoint_seconds=0",
+        "--set",
+        "train.epochs=6",
+        "--json",
+    ]
+    whole = fscil(*command, "--out", tmp_path / "whole")
+    command += ["--out", str(tmp_path / "killed"), "--resume"]
     state = tmp_path / "killed" / "base" / "state.safetensors"
     for kill in range(3):
-        process = subprocess.Popen(
-            [*command, "--out", tmp_path / "killed", "--resume"],
-            env=environment,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        process = Process(*command, log=tmp_path / "log")
         before = state.stat().st_mtime_ns if state.exists() else 0
-        deadline = time.monotonic() + 600
-        while time.monotonic() < deadline and not (state.exists() and state.stat().st_mtime_ns > before):
+        while not process.over and not (state.exists() and state.stat().st_mtime_ns > before):
             time.sleep(0.02)
         time.sleep(0.15 * kill)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    resumed = subprocess.run(
-        [*command, "--out", tmp_path / "killed", "--resume"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    import json
-
+        process.kill()
+    resumed = fscil(*command)
     first, second = (json.loads(done.stdout)["results"] for done in (whole, resumed))
     assert [r["matrix"] for r in first] == [r["matrix"] for r in second]
     assert [r["method"] for r in first] == ["prototypes", "yourself"]

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from data_samples import refusal
+from lightning.fabric.strategies import STRATEGY_REGISTRY, DDPStrategy
 from small_networks import CLASSES, image_session, trainer
 from torch import Tensor
 
@@ -235,9 +236,11 @@ def test_two_processes_see_the_same_episodes_and_the_same_epochs(tmp_path: Path)
     training, _ = probed("train.epoch_steps=3", "second.objective=probe", "second.epochs=2", "second.batch_size=32")
     session, curves = image_session(), []
     carrier = Carrier(session.index, session.classes, session.images, session.labels)
-    for devices in (1, 2):
+    STRATEGY_REGISTRY.register("forked", DDPStrategy, start_method="forkserver")  # the real one waits for torch
+    for devices, strategy in ((1, "auto"), (2, "forked")):
         folder = tmp_path / str(devices)
-        last = train_base(carrier, dataclasses.replace(training.config, devices=devices), folder).info["losses"]
+        config = dataclasses.replace(training.config, devices=devices, strategy=strategy)
+        last = train_base(carrier, config, folder).info["losses"]
         curves.append([*load_classifier(folder / "first.safetensors").info["losses"], *last])
     assert len(curves[0]) == len(curves[1]) == 12 + 4
     assert max(abs(a - b) for a, b in zip(*curves, strict=True)) < 1e-3

@@ -26,7 +26,7 @@ ROUTES = [("get", f"/api/{path}") for path in READING] + [("post", f"/api/{path}
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def api(tmp_path_factory: pytest.TempPathFactory, kept_traces: None) -> Iterator[Any]:
     with Learner.create(tmp_path_factory.mktemp("schema") / "project") as learner:
         learner.learn("dark", [picture(10), picture(20)])
         learner.learn("light", [picture(240), picture(250)])

@@ -7,22 +7,25 @@ import platform
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from lightning.fabric import Fabric
 
 from fscil import __version__
 from fscil.core.config import Config
 from fscil.core.errors import InputError
 
-# Every new Fabric announces its precision; the config says so already.
-logging.getLogger("lightning").setLevel(logging.WARNING)
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
 
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")  # Linux
 
 
-def make_fabric(config: Config) -> Fabric:
+def make_fabric(config: Config) -> "Fabric":
+    from lightning.fabric import Fabric  # here, as it takes more than a second to import and only training needs it
+
+    # Every new Fabric announces its precision; the config says so already.
+    logging.getLogger("lightning").setLevel(logging.WARNING)
     accelerator = pick_device(config.accelerator).type
     precision = config.precision
     if precision == "auto":

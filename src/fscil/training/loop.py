@@ -6,8 +6,7 @@ The first of two leaves `first.safetensors`, which the second starts from and wh
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-
-from lightning.fabric import Fabric
+from typing import TYPE_CHECKING
 
 from fscil.core.config import Config, to_dict
 from fscil.core.errors import InputError
@@ -16,6 +15,9 @@ from fscil.core.progress import Update
 from fscil.data.session import Session
 from fscil.training.checkpoint import FIRST, LAST, Checkpoint, load_classifier, same_training
 from fscil.training.trainer import Trainer, count_steps
+
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
 
 
 def train_base(
@@ -37,7 +39,7 @@ def train_base(
 
 
 def _train(
-    session: Session, config: Config, folder: Path, fingerprint: str, resume: bool, bar: Update | None, fabric: Fabric
+    session: Session, config: Config, folder: Path, fingerprint: str, resume: bool, bar: Update | None, fabric: "Fabric"
 ) -> None:
     settle(config)  # this may be a process of its own
     with coarse_products(fabric.device):  # where bf16 leaves float32
@@ -55,7 +57,7 @@ def _train(
 
 
 def _stage(
-    fabric: Fabric,
+    fabric: "Fabric",
     session: Session,
     config: Config,
     *,

@@ -7,10 +7,9 @@ moment continues from its last state to the same weights as one that never stopp
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
-from lightning.fabric import Fabric
 from torch import Tensor, nn
 
 from fscil.core.config import Config, TrainConfig, to_dict
@@ -38,12 +37,15 @@ from fscil.training.graphed import GraphedUpdate
 from fscil.training.loss import TrainingLoss
 from fscil.training.optimizer import learning_rate, make_optimizer
 
+if TYPE_CHECKING:
+    from lightning.fabric import Fabric
+
 
 @dataclass
 class Trainer:
     """One stage of training on one process: model, optimizer, batches and progress."""
 
-    fabric: Fabric
+    fabric: "Fabric"
     session: Session
     config: Config
     folder: Path = Path()

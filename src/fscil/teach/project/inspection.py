@@ -185,10 +185,17 @@ def _counts(note: Note) -> str:
 def look_for(pictures: list[str], project: Path) -> None:
     """Answers need no pictures, so that some are gone is said and no reason to refuse."""
     folder = project / "images"
-    there = {e.name for e in os.scandir(folder) if e.stat().st_size} if folder.is_dir() else set()
+    there = {entry.name for entry in os.scandir(folder) if _has_content(entry)} if folder.is_dir() else set()
     lost = [name for name in pictures if name not in there and not os.path.exists(project / "trash" / name)]
     if lost:
         logging.getLogger(__name__).warning(
             "%d of %d pictures are missing or empty in %s; see `fscil teach check %s`.",
             len(lost), len(pictures), folder, project,
         )  # fmt: skip
+
+
+def _has_content(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.stat().st_size > 0
+    except FileNotFoundError:  # of another process, which has given it its name since the folder was read
+        return False
