@@ -21,9 +21,9 @@ from fscil.core.config import AugmentConfig
 from fscil.core.errors import InputError
 from fscil.core.options import Amount, BelowOne, Count, Positive
 from fscil.data.episodes import ClassRows
-from fscil.data.session import Session, View
+from fscil.data.session import Budget, Session, View
 from fscil.methods.base import Method, class_means, features
-from fscil.methods.copies import augmented, check_keeps_labels, shown
+from fscil.methods.copies import Copies, check_labels_stay
 
 
 @dataclass
@@ -34,7 +34,6 @@ class SubspaceRegularizer(Method):
     title = "Subspace Reg."
     paper = "Akyürek et al., ICLR 2022"
     needs = frozenset({"images", "backbone"})
-    keeps_images = 1
     differences = (
         "the network stays as it is in every step (theirs moves its batch statistics once a session); no variants that "
         "need class names; on networks without a linear head, rows and features are brought to the head's cosines"
@@ -43,7 +42,7 @@ class SubspaceRegularizer(Method):
     weight_base: Amount = 0.2  # lambda_b, of the distance of base rows from where they were
     weight_old: Amount = 0.1  # lambda_n, of the distance of later rows from where their own session left them
     pull: Amount = 1.0  # gamma, of the squared distance of new rows from the span of the base rows
-    memory: bool = True  # sessions see copies of one image of every earlier class again: '+M'
+    replay: bool = True  # one image of every class is kept, whose copies later sessions see again: '+M'
     copies: Count = 5  # augmented copies of every shot; of an image of a base class there is one
     # Of those copies; nothing is changed unless it says what the data can bear (the authors: shifts and mirror images).
     augment: AugmentConfig = field(default_factory=AugmentConfig)
@@ -59,7 +58,7 @@ class SubspaceRegularizer(Method):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_keeps_labels(self.augment, f"{self.prefix}augment")
+        check_labels_stay(self.augment, f"{self.prefix}augment")
 
     def fit_base(self, session: Session) -> None:
         head = getattr(session.network, "head", None)
@@ -78,32 +77,50 @@ class SubspaceRegularizer(Method):
         self.base_ = len(session.classes)
         self.kept_rows_ = self.rows_.clone()  # what rows were when the session that brought them ended
         self.basis_ = torch.linalg.qr(self.rows_.T).Q
-        chosen = self._remembered(session)
-        self.base_shots_, self.base_labels_ = self._copies(session, chosen, 1), session.labels[chosen]
-        self.old_shots_, self.old_labels_ = self.base_shots_[:0], self.base_labels_[:0]
 
     def fit_novel(self, session: Session) -> None:
-        every = torch.arange(len(session), device=self.rows_.device).repeat(self.copies)
-        copies, labels = self._copies(session, every[: len(session)], self.copies), session.labels[every]
+        shots, labels, old, old_labels = self._lessons(session)
         rows = torch.cat([self.rows_, self._fresh_rows(session)]).requires_grad_()
-        shots, names = torch.cat([copies, self.base_shots_]), torch.cat([labels, self.base_labels_])
         optimizer = SGD([rows], lr=self.lr, momentum=self.momentum, weight_decay=self.weight_decay)
-        settle(lambda: self._loss(rows, shots, names), optimizer, self.steps, self.settled, self.tolerance)
+
+        def loss() -> Tensor:
+            return self._loss(rows, shots, labels, old, old_labels)
+
+        settle(loss, optimizer, self.steps, self.settled, self.tolerance)
         self.rows_ = rows.detach()
         self.kept_rows_ = torch.cat([self.kept_rows_, self.rows_[len(self.kept_rows_) :]])
-        kept = torch.isin(every, self._remembered(session))  # the very copies that were learned from
-        self.old_shots_ = torch.cat([self.old_shots_, copies[kept]])
-        self.old_labels_ = torch.cat([self.old_labels_, labels[kept]])
+
+    def memory(self) -> Budget | None:
+        return Budget(per_class=1) if self.replay else None
+
+    def keep(self, session: Session) -> Tensor:
+        """One image of each class, whichever."""
+        generator, device = self._generator(1_000 + session.index, session.labels.device), session.labels.device
+        of_class = ClassRows(session.labels, session.classes)
+        return of_class.draw(torch.arange(len(of_class), device=device), 1, generator).flatten()
 
     def scores(self, view: View) -> Tensor:
         return self._seen(view.final) @ self.rows_.T
 
-    def _loss(self, rows: Tensor, shots: Tensor, labels: Tensor) -> Tensor:
+    def _lessons(self, session: Session) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """Features and labels of the session's copies with those of base classes, and of later classes' copies."""
+        assert session.images is not None
+        copies, count = Copies(session, self.augment, self.seed_), self.copies
+        shots, labels = copies.lasting(session.images, count), session.labels.repeat(count)
+        if session.memory is None:
+            return self._seen(shots), labels, shots[:0], labels[:0]
+        images, names = session.memory.images, session.memory.labels
+        base = names < self.base_
+        shots, labels = torch.cat([shots, copies.lasting(images[base], 1)]), torch.cat([labels, names[base]])
+        old = copies.lasting(images[~base], count)
+        return self._seen(shots), labels, self._seen(old), names[~base].repeat(count)
+
+    def _loss(self, rows: Tensor, shots: Tensor, labels: Tensor, old_shots: Tensor, old_labels: Tensor) -> Tensor:
         """Of a session, whose classes have the rows behind those that are kept."""
         old, base = len(self.kept_rows_), self.base_
         loss = F.cross_entropy(shots @ rows.T, labels)
-        if len(self.old_shots_):
-            loss = loss + F.cross_entropy(self.old_shots_ @ rows.T, self.old_labels_)
+        if len(old_shots):
+            loss = loss + F.cross_entropy(old_shots @ rows.T, old_labels)
         moved, new = rows[:old] - self.kept_rows_, rows[old:]
         loss = loss + self.weight_base * moved[:base].norm() + self.weight_old * moved[base:].norm()
         return loss + self.pull * (new - new @ self.basis_ @ self.basis_.T).square().sum()
@@ -113,19 +130,6 @@ class SubspaceRegularizer(Method):
         count, width = len(session.classes), self.rows_.shape[1]
         drawn = torch.rand(count, width, generator=self._generator(session.index, torch.device("cpu")))
         return ((2 * drawn - 1) / math.sqrt(width)).to(self.rows_)
-
-    def _remembered(self, session: Session) -> Tensor:
-        """Which image of each class is kept."""
-        generator = self._generator(1_000 + session.index, session.labels.device)
-        of_class = ClassRows(session.labels, session.classes)
-        count = len(of_class) if self.memory else 0
-        return of_class.draw(torch.arange(count, device=session.labels.device), 1, generator).flatten()
-
-    def _copies(self, session: Session, chosen: Tensor, count: int) -> Tensor:
-        """Features of `count` copies of the chosen images, one round after the other."""
-        images, first = shown(session)[chosen], (self.seed_ * 1_000_003 + session.index) * 1_000
-        made = [augmented(images, session.network, self.augment, first + number) for number in range(count)]
-        return self._seen(torch.cat(made))
 
     def _seen(self, final: Tensor) -> Tensor:
         return at_one_length(final) if self.one_length_ else final
