@@ -139,7 +139,8 @@ class TrainConfig(Checked):
     epochs: Whole = 40  # 0: the network as it starts, such as a pretrained one
     epoch_steps: Whole = 0  # updates in an epoch; 0: as many whole batches as the images fill
     batch_size: Annotated[int, Bounds(low=2)] = 128  # over all devices together
-    optimizer: Literal["adamw", "sgd"] = "adamw"
+    # lars: sgd that turns every matrix by a share of its length, at most; vectors as sgd does, without decay
+    optimizer: Literal["adamw", "sgd", "lars"] = "adamw"
     lr: Amount = 2e-3
     min_lr: Amount = 1e-5  # where the cosine ends
     # epochs at which the rate is multiplied by gamma; where there are any, they take the place of the cosine
@@ -150,8 +151,8 @@ class TrainConfig(Checked):
     # what it touches: matrices alone, or all that is trained (norms and biases too), as torch does unasked
     decay: Literal["matrices", "all"] = "matrices"
     beta2: BelowOne = 0.99  # adamw
-    momentum: BelowOne = 0.9  # sgd
-    nesterov: bool = True  # sgd
+    momentum: BelowOne = 0.9  # sgd, lars
+    nesterov: bool = True  # sgd, lars
     warmup_epochs: Amount = 3
     clip: Amount = 1.0  # largest gradient norm; 0: off
     label_smoothing: Share = 0.0

@@ -19,6 +19,7 @@ from fscil.methods.lazy import Lazy
 from fscil.methods.lda import LDA
 from fscil.methods.limit import LIMIT
 from fscil.methods.nc_fscil import NCFSCIL
+from fscil.methods.orco import OrCo
 from fscil.methods.prototypes import Prototypes
 from fscil.methods.ranpac import RanPAC
 from fscil.methods.ridge import Ridge
@@ -32,7 +33,7 @@ from fscil.methods.yourself import YourSelf
 
 _METHODS: tuple[type[Method], ...] = (
     Lazy, Finetune, Joint, ICaRL, LDA, Ridge, RanPAC, Prototypes, CLOM, S3C, SAVC, SPPR, CEC, LIMIT, FACT, CFSCIL,
-    NCFSCIL, ALICE, TEEN, FeCAM, SubspaceRegularizer, Whitened, YourSelf,
+    NCFSCIL, ALICE, TEEN, FeCAM, SubspaceRegularizer, OrCo, Whitened, YourSelf,
 )  # fmt: skip
 REGISTRY = {method.name: method for method in _METHODS}
 
