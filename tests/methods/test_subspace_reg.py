@@ -1,4 +1,4 @@
-"""Subspace regularizers: what new rows are pulled to, what old ones are held by, what is seen again, when it is enough."""
+"""Subspace regularizers: what pulls new rows, what holds old ones, what is seen again, when it is enough."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_the_whole_loss_against_a_slow_twin() -> None:
     generator = torch.Generator().manual_seed(2)
     old, classes = BASE + 2 * WAY, BASE + 3 * WAY
     assert len(method.kept_rows_) == old
-    rows = (torch.cat([method.rows_, torch.zeros(WAY, DIM)]) + 0.1 * torch.randn(classes, DIM, generator=generator))
+    rows = torch.cat([method.rows_, torch.zeros(WAY, DIM)]) + 0.1 * torch.randn(classes, DIM, generator=generator)
     rows.requires_grad_()
     shots, labels = torch.randn(7, DIM, generator=generator), torch.randint(classes, (7,), generator=generator)
     memory, names = torch.randn(5, DIM, generator=generator), torch.randint(old, (5,), generator=generator)

@@ -175,9 +175,7 @@ def dampened_sgd(
 ) -> Optimizer:
     """A rate in a tensor is read anew in every step, recorded ones included."""
     given, fused = list(parameters), isinstance(rate, Tensor)
-    optimizer = torch.optim.SGD(
-        given, lr=rate, momentum=momentum, dampening=dampening, weight_decay=decay, fused=fused
-    )
+    optimizer = torch.optim.SGD(given, lr=rate, momentum=momentum, dampening=dampening, weight_decay=decay, fused=fused)
     if first_step == "dampened":  # torch leaves the first gradient as it is only where there is no momentum yet
         for parameter in given:
             optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)

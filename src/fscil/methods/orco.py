@@ -40,9 +40,9 @@ class OrCo(Method):
     paper = "Ahmed et al., CVPR 2024"
     needs = frozenset({"images", "backbone"})
     differences = (
-        "every session is learned (the released script stops after the first); the last epoch of base training, not the "
-        "best on the test set; new classes are assigned by their shots as they are, not shifted; where base training "
-        "brought no targets, a projector is aligned on features of base images as they are"
+        "every session is learned (the released script stops after the first); the last epoch of base training, not "
+        "the best on the test set; new classes are assigned by their shots as they are, not shifted; where base "
+        "training brought no targets, a projector is aligned on features of base images as they are"
     )
 
     exemplars: Count = 5  # images of every class that later sessions see again, the first ones

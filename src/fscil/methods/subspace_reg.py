@@ -52,7 +52,7 @@ class SubspaceRegularizer(Method):
     steps: Count = 1000  # of a session, at most; each sees everything
     settled: Count = 10  # steps in a row that change the loss by less than `tolerance` end a session
     tolerance: Amount = 1e-4
-    # What base classes start as: "head", the trained rows; "means", class means; "auto", as "head" where there are rows.
+    # What base classes start as: "head", trained rows; "means", class means; "auto", as "head" where there are rows.
     rows: Literal["auto", "head", "means"] = "auto"
     scale: Positive = 16.0  # of the cosines to class means, where base classes start as those
 

@@ -1,8 +1,8 @@
 """OrCo's base training (Ahmed et al., CVPR 2024): contrast, then classes tied to targets that leave room for others.
 
-Two stages. First supervised and self-supervised contrast of several views. Then as many unit vectors as classes will ever
-come are spread as far apart as they go; every base class gets the one nearest to it, and a projector learns to send
-features there, while perturbed copies of the others keep their places free. Sessions go on with the same loss.
+Two stages. First supervised and self-supervised contrast of several views. Then as many unit vectors as classes will
+ever come are spread as far apart as they go; every base class gets the one nearest to it, and a projector learns to
+send features there, while perturbed copies of the others keep their places free. Sessions go on with the same loss.
 """
 
 from collections.abc import Sequence

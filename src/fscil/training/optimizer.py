@@ -26,7 +26,13 @@ def make_optimizer(model: TrainingLoss, train: TrainConfig, fused: bool) -> torc
         # A recorded step reads the rate from a tensor, which not all of its kernels can.
         kernels = {"foreach": True} if fused else {}
         return Lars(
-            groups, lr=train.lr, momentum=train.momentum, nesterov=nesterov, trust_coeff=TRUST, trust_clip=True, **kernels
+            groups,
+            lr=train.lr,
+            momentum=train.momentum,
+            nesterov=nesterov,
+            trust_coeff=TRUST,
+            trust_clip=True,
+            **kernels,
         )
     return torch.optim.SGD(groups, lr=train.lr, momentum=train.momentum, nesterov=nesterov, fused=fused)
 
