@@ -113,7 +113,9 @@ class AugmentConfig(Checked):
     shear: Amount = 0.0
     # what a warp brings in from outside the image: its border again, or black (0 before the network's normalisation)
     border: Literal["repeat", "black"] = "repeat"
-    autoaugment: bool = False  # AutoAugment's policy for CIFAR-10
+    autoaugment: bool = False  # a policy of AutoAugment
+    # which one; imagenet: as timm has it (v0-mstd0.5), with strengths that vary from image to image
+    policy: Literal["cifar10", "imagenet"] = "cifar10"
     brightness: Amount = 0.0
     contrast: Amount = 0.0
     saturation: Amount = 0.0
@@ -123,7 +125,8 @@ class AugmentConfig(Checked):
     noise: Amount = 0.0  # standard deviation of added noise, of a 0..1 range
     erase: Share = 0.0  # probability of blanking a rectangle
     cutout: Share = 0.0  # side of a square that is always blanked, as a share of the image's side
-    blank: Literal["mean", "black"] = "mean"  # what these two leave: the image's mean, or black
+    # what these two leave: the image's mean, black, or a colour at random, which may be darker and brighter than any
+    blank: Literal["mean", "black", "random"] = "mean"
     mixup: Amount = 0.0  # Beta parameter; 0: off
     cutmix: Amount = 0.0  # Beta parameter; 0: off
     mix_prob: Share = 1.0  # probability that an image is mixed

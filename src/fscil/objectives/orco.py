@@ -196,7 +196,8 @@ class OrCoAlignment(Projected):
         self.register_buffer("assigned", torch.zeros((), dtype=torch.bool))
 
     def start(self, classifier: nn.Module) -> None:
-        self.targets.copy_(far_apart(*self.targets.shape, self.options.target_steps))
+        count, width = self.targets.shape
+        self.targets.copy_(far_apart(count, width, self.options.target_steps))
         if not self.options.train_network:
             classifier.requires_grad_(False)
 
