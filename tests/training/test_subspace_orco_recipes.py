@@ -11,7 +11,7 @@ from small_networks import image_session, trainer
 from torch import Tensor, nn
 
 from fscil.core import config as configs
-from fscil.core.config import Config
+from fscil.core.config import AugmentConfig, Config
 from fscil.core.hardware import make_fabric
 from fscil.data import Session
 from fscil.methods import make
@@ -63,14 +63,13 @@ def test_subspace_regularizers_train_as_the_authors() -> None:
 
 def test_subspace_regularizers_have_the_authors_sessions() -> None:
     options = make("subspace-reg", recipe("cifar100_subspace_reg").options["subspace-reg"]).options()
-    augment = {key: value for key, value in options.pop("augment").items() if value and key not in ("jitter", "border")}
+    shifts = AugmentConfig(flip=0.5, translate=4 / 32, border="black")
+    assert options.pop("augment") == configs.to_dict(shifts)
     expected = {
         "weight_base": 0.2, "weight_old": 0.1, "pull": 1.0, "replay": True, "copies": 5, "lr": 0.002, "momentum": 0.9,
         "weight_decay": 5e-4, "steps": 1000, "settled": 10, "tolerance": 1e-4, "rows": "auto", "scale": 16.0,
     }  # fmt: skip
     assert options == expected
-    own = {"flip": 0.5, "translate": 4 / 32, "crop_scale": 1.0, "blank": "mean", "mix_prob": 1.0, "mix_by": "image"}
-    assert augment == own
 
 
 def test_orcos_first_stage_has_the_released_schedule() -> None:
