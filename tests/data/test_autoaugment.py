@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
+from timm.data import auto_augment as timms
 from torch import Tensor
 from torchvision.transforms import functional as one
 from torchvision.transforms.autoaugment import AutoAugment, AutoAugmentPolicy
 
 from fscil.core.config import AugmentConfig
 from fscil.data.augment import Augment
-from fscil.data.autoaugment import LEVELS, NAMES, OPERATIONS, REST, Policy, change
+from fscil.data.autoaugment import LEVELS, NAMES, NOISY, OPERATIONS, REST, NoisyPolicy, Policy, change
 
 CPU = torch.device("cpu")
 Part = Callable[[Tensor], Tensor]
@@ -56,7 +59,7 @@ def test_colours_are_changed_as_torchvision_changes_one_image(name: str, level: 
 
 def test_strengths_are_those_of_torchvision() -> None:
     space = AutoAugment(AutoAugmentPolicy.CIFAR10)._augmentation_space(LEVELS + 1, (32, 32))
-    assert set(space) == set(NAMES)
+    assert {*space, "SolarizeAdd"} == set(NAMES)
     for name, (levels, signed) in space.items():
         scale = 32 if name.startswith("Translate") else 1
         assert OPERATIONS[name][1] == signed
@@ -141,3 +144,74 @@ def test_as_an_option_it_changes_images_not_labels_and_keeps_the_range() -> None
     plain = images.permute(0, 3, 1, 2) / 255
     changed = (batch.images - plain).abs().amax((1, 2, 3)) > 0
     assert 0 < int(changed.sum()) < 24  # most, not all: probabilities are below one
+
+
+@pytest.mark.parametrize("level", [0, 2.3, 5, 7.9, 10])
+@pytest.mark.parametrize("name", ["Color", "Posterize", "Solarize", "SolarizeAdd"])
+def test_the_policy_for_imagenet_changes_colours_as_timm_changes_one_picture(name: str, level: float) -> None:
+    strength = float(NOISY[name](torch.tensor(level)))
+    images = pictures(8)
+    ours = change(images / 255, torch.full((8,), NAMES.index(name)), torch.full((8,), strength))
+    if name == "Posterize" and strength == 0:  # which the Pillow of the time took for black, and today's refuses
+        assert not ours.any()
+        return
+    for image, got in zip(images, ours, strict=True):
+        picture = Image.fromarray(image.permute(1, 2, 0).numpy())
+        theirs = timms.AugmentOp(name, prob=1.0, magnitude=level)(picture)
+        assert np.abs(np.asarray(theirs) / 255 - got.permute(1, 2, 0).numpy()).max() <= 2 / 255
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs"), [("ShearX", "ShearX"), ("Rotate", "Rotate"), ("TranslateY", "TranslateYRel")]
+)
+def test_the_policy_for_imagenet_moves_pixels_as_far_as_timm_does(name: str, theirs: str) -> None:
+    for level in (0.0, 3.0, 10.0):
+        assert float(NOISY[name](torch.tensor(level))) == pytest.approx(abs(timms.LEVEL_TO_ARG[theirs](level, {})[0]))
+
+
+def test_the_table_for_imagenet_is_timms_and_levels_vary() -> None:
+    policy, table = NoisyPolicy(CPU), timms.auto_augment_policy("v0", {})
+    for row, (one_, two) in enumerate(table):
+        for place, op in enumerate((one_, two)):
+            assert NAMES[int(policy.number[row, place])] == op.name.removesuffix("Rel")
+            assert (float(policy.chance[row, place]), float(policy.level[row, place])) == (
+                pytest.approx(op.prob),
+                op.magnitude,
+            )
+            assert bool(policy.signed[row, place]) == (op.name in ("ShearX", "ShearY", "Rotate", "TranslateYRel"))
+    # Sub-policy 4: Solarize at level 2 with probability 0.4, then again with 0.6; a ramp shows the threshold.
+    ramp = (torch.arange(256) / 255).view(1, 1, 16, 16).expand(4000, 3, -1, -1)
+    generator = torch.Generator().manual_seed(0)
+    done = torch.tensor([[0.0, 0.9]]).expand(4000, -1)
+    noise = torch.randn(4000, 2, generator=generator)
+    out = policy(ramp, torch.full((4000,), 4.5 / 25), done, torch.zeros(4000, 2), noise)
+    thresholds = (out[:, 0].flatten(1) == ramp[:, 0].flatten(1)).float().sum(1)
+    levels = thresholds / 25.6
+    assert float(levels.mean()) == pytest.approx(2.0, abs=0.05)
+    assert float(levels.std()) == pytest.approx(0.5, abs=0.03)
+    rest = policy(ramp[:3], torch.full((3,), 4.5 / 25), torch.full((3, 2), 0.95), torch.zeros(3, 2), noise[:3])
+    assert torch.equal(rest, ramp[:3])
+
+
+def test_the_policy_for_imagenet_as_an_option() -> None:
+    images = pictures().permute(0, 2, 3, 1).contiguous()
+    config = AugmentConfig(autoaugment=True, policy="imagenet", erase=1.0, blank="random")
+    augment = Augment(config, len(images), CPU)
+    one_, two, other = (augment(images, torch.arange(24), seed).images for seed in (3, 3, 4))
+    assert torch.equal(one_, two)
+    assert not torch.equal(one_, other)
+    assert torch.isfinite(one_).all()
+
+
+def test_erased_rectangles_may_have_colours_at_random() -> None:
+    white = torch.full((600, 16, 16, 3), 255, dtype=torch.uint8)
+    out = Augment(AugmentConfig(cutout=0.5, blank="random"), 600, CPU)(white, torch.zeros(600), 1).images
+    found = []
+    for image in out:
+        colours = image[:, (image[0] - 1).abs() > 1e-6].T.unique(dim=0)
+        assert len(colours) == 1  # one for the whole of it
+        found.append(colours[0])
+    colours = torch.stack(found)
+    assert torch.allclose(colours.mean(0), torch.full((3,), 0.5), atol=0.04)
+    assert torch.allclose(colours.std(0), torch.full((3,), 0.25), atol=0.03)
+    assert abs(float(torch.corrcoef(colours.T)[0, 1])) < 0.15  # each channel has its own

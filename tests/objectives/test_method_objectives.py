@@ -19,6 +19,8 @@ SETTINGS = {
     "clom": ["train.objective_options={width=8}"],
     "fact": ["train.objective_options={virtual=6}"],
     "limit": ["train.objective_options={way=2, tasks=3}"],
+    "orco": ["train.objective_options={views=2, width=8, hidden=16}"],
+    "orco_alignment": ["train.objective_options={width=8, hidden=16, targets=6, target_steps=20}"],
     "s3c": ["train.objective_options={turns=4}"],
     "savc": ["train.objective_options={queue=64, width=8}"],
     "sppr": ["train.objective_options={way=2}"],
@@ -27,6 +29,8 @@ SETTINGS = {
 OPTIONS: dict[str, dict[str, object]] = {
     "alice": {"width": 8}, "cec": {"way": 3, "query": 3}, "limit": {"way": 2, "tasks": 3}, "s3c": {"turns": 4},
     "savc": {"queue": 32},
+    "orco": {"views": 2, "width": 8, "hidden": 16},
+    "orco_alignment": {"width": 8, "hidden": 16, "targets": 6, "target_steps": 20},
     "sppr": {"way": 2},
 }  # fmt: skip
 NAMES = sorted(SETTINGS)

@@ -113,7 +113,9 @@ class AugmentConfig(Checked):
     shear: Amount = 0.0
     # what a warp brings in from outside the image: its border again, or black (0 before the network's normalisation)
     border: Literal["repeat", "black"] = "repeat"
-    autoaugment: bool = False  # AutoAugment's policy for CIFAR-10
+    autoaugment: bool = False  # a policy of AutoAugment
+    # which one; imagenet: as timm has it (v0-mstd0.5), with strengths that vary from image to image
+    policy: Literal["cifar10", "imagenet"] = "cifar10"
     brightness: Amount = 0.0
     contrast: Amount = 0.0
     saturation: Amount = 0.0
@@ -123,7 +125,8 @@ class AugmentConfig(Checked):
     noise: Amount = 0.0  # standard deviation of added noise, of a 0..1 range
     erase: Share = 0.0  # probability of blanking a rectangle
     cutout: Share = 0.0  # side of a square that is always blanked, as a share of the image's side
-    blank: Literal["mean", "black"] = "mean"  # what these two leave: the image's mean, or black
+    # what these two leave: the image's mean, black, or a colour at random, which may be darker and brighter than any
+    blank: Literal["mean", "black", "random"] = "mean"
     mixup: Amount = 0.0  # Beta parameter; 0: off
     cutmix: Amount = 0.0  # Beta parameter; 0: off
     mix_prob: Share = 1.0  # probability that an image is mixed
@@ -139,7 +142,8 @@ class TrainConfig(Checked):
     epochs: Whole = 40  # 0: the network as it starts, such as a pretrained one
     epoch_steps: Whole = 0  # updates in an epoch; 0: as many whole batches as the images fill
     batch_size: Annotated[int, Bounds(low=2)] = 128  # over all devices together
-    optimizer: Literal["adamw", "sgd"] = "adamw"
+    # lars: sgd that turns every matrix by a share of its length, at most; vectors as sgd does, without decay
+    optimizer: Literal["adamw", "sgd", "lars"] = "adamw"
     lr: Amount = 2e-3
     min_lr: Amount = 1e-5  # where the cosine ends
     # epochs at which the rate is multiplied by gamma; where there are any, they take the place of the cosine
@@ -150,8 +154,8 @@ class TrainConfig(Checked):
     # what it touches: matrices alone, or all that is trained (norms and biases too), as torch does unasked
     decay: Literal["matrices", "all"] = "matrices"
     beta2: BelowOne = 0.99  # adamw
-    momentum: BelowOne = 0.9  # sgd
-    nesterov: bool = True  # sgd
+    momentum: BelowOne = 0.9  # sgd, lars
+    nesterov: bool = True  # sgd, lars
     warmup_epochs: Amount = 3
     clip: Amount = 1.0  # largest gradient norm; 0: off
     label_smoothing: Share = 0.0

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fscil.core.config import AugmentConfig
-from fscil.data.autoaugment import Policy
+from fscil.data.autoaugment import NoisyPolicy, Policy
 from fscil.data.colours import greys, recolour
 
 
@@ -74,7 +74,8 @@ class Augment:
         self.slice = slice(rank * per, (rank + 1) * per)
         self.generator = torch.Generator(device=device)
         self.active = torch.ones((), dtype=torch.bool, device=device)  # in place: a recorded step reads it
-        self.policy = Policy(device) if config.autoaugment else None
+        policies: dict[str, Callable[..., Policy | NoisyPolicy]] = {"cifar10": Policy, "imagenet": NoisyPolicy}
+        self.policy = policies[config.policy](device) if config.autoaugment else None
         self._plan: list[tuple[Sampler, tuple[int, ...], bool]] = []  # numbers it needs, noted in the first run
         self._together = False  # whether what is drawn now is drawn once for the whole batch
         self._ahead: list[Tensor] | None = None  # numbers drawn ahead for a compiled run
@@ -93,7 +94,8 @@ class Augment:
         plain = images.permute(0, 3, 1, 2).float() / 255
         x, turned = self._warp(plain, labels)
         if self.policy:
-            x = self.policy(x, self._uniform(0, 1), self._uniform(0, 1, 2), self._uniform(0, 1, 2))
+            noise = [self._numbers(torch.randn, 2)] if self.config.policy == "imagenet" else []
+            x = self.policy(x, self._uniform(0, 1), self._uniform(0, 1, 2), self._uniform(0, 1, 2), *noise)
         x, first, others, share = self._mix(self._erase(self._colour(x)), turned)
         if self.config.epochs:
             x, share = torch.where(self.active, x, plain), torch.where(self.active, share, 1.0)
@@ -180,7 +182,10 @@ class Augment:
 
     def _erase(self, x: Tensor) -> Tensor:
         c = self.config
-        middle = x.mean((1, 2, 3), keepdim=True) if c.blank == "mean" else torch.zeros_like(x[:, :1, :1, :1])
+        if c.blank == "random" and (c.erase or c.cutout):
+            middle = 0.5 + 0.25 * self._numbers(torch.randn, 3)[..., None, None]
+        else:
+            middle = x.mean((1, 2, 3), keepdim=True) if c.blank == "mean" else torch.zeros_like(x[:, :1, :1, :1])
         if c.erase:
             inside = self._rectangle(x, self._uniform(0.02, 0.33)) & self._chance(c.erase)[:, None, None]
             x = torch.where(inside[:, None], middle, x)

@@ -1,8 +1,8 @@
-"""AutoAugment's policy for CIFAR-10 (Cubuk et al., CVPR 2019) on a whole batch at once, each image with its own draw.
+"""AutoAugment's policies (Cubuk et al., CVPR 2019) on a whole batch at once, each image with its own draw.
 
 A sub-policy is two operations in a row, each done with some probability. Every operation is computed for the whole
 batch and used for the images that drew it: on a GPU that is cheaper than gathering those images. torchvision has
-the table and the operations, but makes one draw for the whole batch.
+the table for CIFAR-10 and the operations, but makes one draw for the whole batch; timm has that for ImageNet.
 """
 
 import math
@@ -39,6 +39,10 @@ def _solarize(x: Tensor, threshold: Tensor) -> Tensor:
     return torch.where(x * 255 >= threshold[:, None, None, None], 1 - x, x)
 
 
+def _brighten_dark(x: Tensor, added: Tensor) -> Tensor:
+    return torch.where(x * 255 < 128, (x + added[:, None, None, None] / 255).clamp(max=1), x)
+
+
 def _stretch(x: Tensor, _: Tensor) -> Tensor:
     low, high = x.amin((2, 3), keepdim=True), x.amax((2, 3), keepdim=True)
     return torch.where(high > low, (x - low) / (high - low).clamp(min=1e-6), x)
@@ -71,12 +75,13 @@ OPERATIONS: dict[str, tuple[Callable[[float], float], bool, Change | None]] = {
     "AutoContrast": (lambda level: 0.0, False, _stretch),
     "Equalize": (lambda level: 0.0, False, _equalize),
     "Invert": (lambda level: 0.0, False, lambda x, _: 1 - x),
+    "SolarizeAdd": (lambda level: 0.0, False, _brighten_dark),  # in the policy for ImageNet alone
 }
 NAMES = list(OPERATIONS)
 
 
 class Policy:
-    """The table of sub-policies, on a device."""
+    """The table of sub-policies for CIFAR-10, on a device."""
 
     def __init__(self, device: torch.device) -> None:
         rows = AutoAugment(AutoAugmentPolicy.CIFAR10).policies
@@ -91,6 +96,48 @@ class Policy:
         row = (which * len(self.number)).long()
         number = torch.where(done < self.chance[row], self.number[row], REST)
         strength = self.strength[row] * torch.where(self.signed[row] & (sign < 0.5), -1.0, 1.0)
+        for place in range(2):
+            images = change(images, number[:, place], strength[:, place])
+        return images
+
+
+# Strengths of timm's levels, which are counted from 0 to 10; of operations that have any. Its colours grow with them.
+NOISY_LEVELS, NOISE = 10, 0.5
+NOISY: dict[str, Callable[[Tensor], Tensor]] = {
+    "ShearX": lambda level: 0.03 * level,
+    "ShearY": lambda level: 0.03 * level,
+    "TranslateY": lambda level: 0.045 * level,
+    "Rotate": lambda level: 3 * level,
+    "Color": lambda level: 0.18 * level - 0.9,
+    "Posterize": lambda level: (0.4 * level).floor(),
+    "Solarize": lambda level: (25.6 * level).floor(),
+    "SolarizeAdd": lambda level: (11 * level).floor(),
+}
+
+
+class NoisyPolicy:
+    """timm's `v0-mstd0.5`: the table for ImageNet, with levels that are drawn anew around those that it names."""
+
+    def __init__(self, device: torch.device) -> None:
+        from timm.data.auto_augment import auto_augment_policy  # slow to import
+
+        rows = auto_augment_policy("v0", {})
+        names = [[row.name.removesuffix("Rel") for row in pair] for pair in rows]
+        self.number = torch.tensor([[NAMES.index(name) for name in pair] for pair in names], device=device)
+        self.chance = torch.tensor([[row.prob for row in pair] for pair in rows], device=device)
+        self.level = torch.tensor([[float(row.magnitude) for row in pair] for pair in rows], device=device)
+        self.signed = self.number <= NAMES.index("Rotate")
+
+    def __call__(self, images: Tensor, which: Tensor, done: Tensor, sign: Tensor, noise: Tensor) -> Tensor:
+        """As `Policy`, with normal numbers (n, 2) for the levels."""
+        row = (which * len(self.number)).long()
+        drawn = self.number[row]
+        level = (self.level[row] + NOISE * noise).clamp(0, NOISY_LEVELS)
+        strength = torch.zeros_like(level)
+        for name, strength_of in NOISY.items():
+            strength = torch.where(drawn == NAMES.index(name), strength_of(level), strength)
+        strength = strength * torch.where(self.signed[row] & (sign < 0.5), -1.0, 1.0)
+        number = torch.where(done < self.chance[row], drawn, REST)
         for place in range(2):
             images = change(images, number[:, place], strength[:, place])
         return images

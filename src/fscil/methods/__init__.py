@@ -19,19 +19,21 @@ from fscil.methods.lazy import Lazy
 from fscil.methods.lda import LDA
 from fscil.methods.limit import LIMIT
 from fscil.methods.nc_fscil import NCFSCIL
+from fscil.methods.orco import OrCo
 from fscil.methods.prototypes import Prototypes
 from fscil.methods.ranpac import RanPAC
 from fscil.methods.ridge import Ridge
 from fscil.methods.s3c import S3C
 from fscil.methods.savc import SAVC
 from fscil.methods.sppr import SPPR
+from fscil.methods.subspace_reg import SubspaceRegularizer
 from fscil.methods.teen import TEEN
 from fscil.methods.whitened import Whitened
 from fscil.methods.yourself import YourSelf
 
 _METHODS: tuple[type[Method], ...] = (
     Lazy, Finetune, Joint, ICaRL, LDA, Ridge, RanPAC, Prototypes, CLOM, S3C, SAVC, SPPR, CEC, LIMIT, FACT, CFSCIL,
-    NCFSCIL, ALICE, TEEN, FeCAM, Whitened, YourSelf,
+    NCFSCIL, ALICE, TEEN, FeCAM, SubspaceRegularizer, OrCo, Whitened, YourSelf,
 )  # fmt: skip
 REGISTRY = {method.name: method for method in _METHODS}
 

@@ -166,11 +166,16 @@ def seeded(seed: int, device: torch.device) -> Iterator[None]:
 
 
 def dampened_sgd(
-    parameters: Iterable[Tensor], rate: float | Tensor, momentum: float, dampening: float, first_step: FirstStep
+    parameters: Iterable[Tensor],
+    rate: float | Tensor,
+    momentum: float,
+    dampening: float,
+    first_step: FirstStep,
+    decay: float = 0.0,
 ) -> Optimizer:
     """A rate in a tensor is read anew in every step, recorded ones included."""
     given, fused = list(parameters), isinstance(rate, Tensor)
-    optimizer = torch.optim.SGD(given, lr=rate, momentum=momentum, dampening=dampening, fused=fused)
+    optimizer = torch.optim.SGD(given, lr=rate, momentum=momentum, dampening=dampening, weight_decay=decay, fused=fused)
     if first_step == "dampened":  # torch leaves the first gradient as it is only where there is no momentum yet
         for parameter in given:
             optimizer.state[parameter]["momentum_buffer"] = torch.zeros_like(parameter)

@@ -12,6 +12,7 @@ from fscil.objectives.distill import distillation
 from fscil.objectives.dot_regression import DotRegression, dot_regression
 from fscil.objectives.fact import FACTObjective
 from fscil.objectives.limit import LIMITObjective
+from fscil.objectives.orco import OrCoAlignment, OrCoObjective
 from fscil.objectives.s3c import S3CObjective
 from fscil.objectives.savc import SAVCObjective
 from fscil.objectives.sppr import SPPRObjective
@@ -25,6 +26,8 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "dot_regression": DotRegression,
     "clom": CLOMObjective,
     "limit": LIMITObjective,
+    "orco": OrCoObjective,
+    "orco_alignment": OrCoAlignment,
     "s3c": S3CObjective,
     "savc": SAVCObjective,
     "sppr": SPPRObjective,

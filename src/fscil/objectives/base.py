@@ -60,7 +60,7 @@ class Objective(nn.Module):
     """Parameters and buffers are trained and averaged with the network and saved with it: `Checkpoint.extras`."""
 
     Options: ClassVar[type[Any]] = ObjectiveOptions  # a frozen dataclass; set by train.objective_options
-    views: ClassVar[int] = 1  # augmented views of each image that a step needs
+    views: int = 1  # augmented views of each image that a step needs
     plain: ClassVar[bool] = False  # whether the images come once more as they are, after those views
 
     def __init__(self, options: Any, setting: Setting) -> None:

@@ -10,6 +10,8 @@ from torch import nn
 from fscil.core.config import TrainConfig
 from fscil.training.loss import TrainingLoss
 
+TRUST = 0.02  # lars: of a matrix's length, the longest step that a gradient may take alone
+
 
 def make_optimizer(model: TrainingLoss, train: TrainConfig, fused: bool) -> torch.optim.Optimizer:
     """Its groups say by their `factor` how their rate stands to the training's."""
@@ -18,6 +20,20 @@ def make_optimizer(model: TrainingLoss, train: TrainConfig, fused: bool) -> torc
         # A recorded step reads the rate from a tensor, which on a GPU needs `capturable`.
         return torch.optim.AdamW(groups, lr=train.lr, betas=(0.9, train.beta2), fused=fused, capturable=fused)
     nesterov = train.nesterov and train.momentum > 0
+    if train.optimizer == "lars":
+        from timm.optim import Lars  # slow to import
+
+        # A recorded step reads the rate from a tensor, which not all of its kernels can.
+        kernels = {"foreach": True} if fused else {}
+        return Lars(
+            groups,
+            lr=train.lr,
+            momentum=train.momentum,
+            nesterov=nesterov,
+            trust_coeff=TRUST,
+            trust_clip=True,
+            **kernels,
+        )
     return torch.optim.SGD(groups, lr=train.lr, momentum=train.momentum, nesterov=nesterov, fused=fused)
 
 

@@ -208,7 +208,7 @@ _LATER = {
         "epoch_steps",
         "frozen_statistics",
     ),
-    "train.augment": ("border", "hue", "jitter", "grey", "blank", "epochs", "mix_by"),
+    "train.augment": ("border", "hue", "jitter", "grey", "blank", "epochs", "mix_by", "policy"),
 }
 
 
