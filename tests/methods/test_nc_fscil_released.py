@@ -220,7 +220,7 @@ def test_a_whole_session_against_a_slow_twin(mixed: bool, monkeypatch: pytest.Mo
     method = fresh(steps=(3,), mixup=float(mixed), batch=12)
     for session in sessions[:2]:
         (method.fit_base if session.index == 0 else method.fit_novel)(session)
-    neck, means = copy.deepcopy(method.neck_).double(), method.means_.clone()
+    neck, means = copy.deepcopy(method.neck_).double().requires_grad_(), method.means_.clone()
     frame = method.frame_.double()
     pairs = torch.arange(12).roll(5)
     monkeypatch.setattr(nc_fscil, "partners", lambda numbers: pairs)

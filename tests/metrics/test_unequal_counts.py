@@ -159,7 +159,7 @@ def test_counts_of_a_file_and_of_the_command(tmp_path: Path) -> None:
 class Colours(torch.nn.Module):
     """A stand-in for a network: features are an image's first pixels."""
 
-    depth, test_zoom, test_mirror = 0, 1.0, False
+    depth, image_size, test_zoom, test_mirror = 0, 4, 1.0, False
 
     def __init__(self) -> None:
         super().__init__()
