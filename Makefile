@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run serve test fast lint docs clean
+.PHONY: run serve install test fast lint docs clean
 
 run: $(VENV)/.installed
 	$(BIN)/fscil run --resume
@@ -11,12 +11,15 @@ run: $(VENV)/.installed
 serve: $(VENV)/.installed-web
 	$(BIN)/fscil serve --demo --open
 
+install: $(VENV)/.installed-dev
+
+# Files go to the two workers whole, the longest first (tests/conftest.py), so that nothing is prepared twice.
 test: $(VENV)/.installed-dev lint
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # The quick half: what a change most likely breaks, in under 90 seconds.
 fast: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff check src tests benchmarks docs_maker

@@ -34,10 +34,20 @@ SLOW = (
 )  # fmt: skip
 
 
+# More than fifteen seconds each, begun first so that none is left to one worker at the end.
+LONG = (
+    "test_glyphs_benchmark.py", "methods/test_method_contract.py", "cli/test_cli.py",
+)  # fmt: skip
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def place(item: pytest.Item) -> str:
+        return item.path.relative_to(TESTS).as_posix() if item.path.is_relative_to(TESTS) else ""
+
     for item in items:
-        if item.path.is_relative_to(TESTS) and item.path.relative_to(TESTS).as_posix().startswith(SLOW):
+        if place(item).startswith(SLOW):
             item.add_marker(pytest.mark.slow)
+    items.sort(key=lambda item: LONG.index(place(item)) if place(item) in LONG else len(LONG))
 
 
 @pytest.fixture(scope="module")

@@ -61,7 +61,8 @@ def test_unknown_kinds_and_tiny_inputs_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_it_trains_resumes_and_teaches(tmp_path: Path) -> None:
-    config = configs.load("digits", [*SMALL, "train.checkpoint_seconds=0"])
+    config = configs.load("digits", SMALL)
+    saving = configs.load("digits", [*SMALL, "train.checkpoint_seconds=0"])
     session = load_benchmark(config.data).session(0)
     keep = torch.arange(0, len(session), 5)  # a fifth of the images is enough and takes seconds
     assert session.images is not None
@@ -77,7 +78,7 @@ def test_it_trains_resumes_and_teaches(tmp_path: Path) -> None:
             raise CutError
 
     with pytest.raises(CutError):
-        train_base(session, config, tmp_path / "cut", progress=cut)
+        train_base(session, saving, tmp_path / "cut", progress=cut)
     train_base(session, config, tmp_path / "cut", resume=True)
     whole, again = (load_classifier(tmp_path / name).classifier.state_dict() for name in ("teacher", "cut"))
     assert all(torch.equal(whole[name], again[name]) for name in whole)  # BatchNorm's statistics too

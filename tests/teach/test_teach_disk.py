@@ -225,7 +225,7 @@ def test_a_reader_without_rights_sees_what_the_owner_writes_later(project: Path)
 
     process = os.fork()
     if process == 0:
-        select.select([ready[0]], [], [], 30)  # not for ever, should the other fail
+        select.select([ready[0]], [], [], 600)  # not for ever, should the other fail
         with Learner.open(project) as owner:
             owner.forget(B)
         os.write(go[1], b"x")

@@ -1,4 +1,7 @@
-"""A real Chromium for the page's tests, and a hand that draws with its mouse."""
+"""A real Chromium for the page's tests, and a hand that draws with its mouse.
+
+python tests/web/browser.py    says which one the tests take; without any it ends with code 1
+"""
 
 from __future__ import annotations
 
@@ -67,3 +70,11 @@ def dense_points(stroke: Stroke) -> Stroke:
         steps = max(1, math.ceil(math.hypot(x1 - x0, y1 - y0) / 0.1))
         dense += [(x0 + (x1 - x0) * step / steps, y0 + (y1 - y0) * step / steps) for step in range(steps)]
     return [*dense, stroke[-1]]
+
+
+if __name__ == "__main__":
+    with module("playwright.sync_api").sync_playwright() as found:
+        try:
+            print(f"Browser for the tests: {chromium(found)}")
+        except (pytest.fail.Exception, pytest.skip.Exception) as missing:
+            raise SystemExit(f"{missing}") from None
