@@ -86,10 +86,10 @@ def test_the_umask_of_the_process_is_left_alone(tmp_path: Path, monkeypatch: pyt
 def test_an_occupied_temporary_name_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = iter(["taken", "taken", "free"])
     monkeypatch.setattr(storage.secrets, "token_hex", lambda size: next(names))
-    (tmp_path / ".a-taken.txt").write_text("another's")
+    (tmp_path / ".a-fscil-taken.txt").write_text("another's")
     write_text(tmp_path / "a.txt", "mine")
     assert (tmp_path / "a.txt").read_text() == "mine"
-    assert (tmp_path / ".a-taken.txt").read_text() == "another's"
+    assert (tmp_path / ".a-fscil-taken.txt").read_text() == "another's"
 
 
 def test_nan_is_not_written_as_json(tmp_path: Path) -> None:
@@ -225,17 +225,24 @@ def test_what_is_no_json_is_refused_in_a_sentence(content: bytes, tmp_path: Path
 
 def test_what_killed_writers_left_is_cleared_when_the_folder_is_claimed_again(tmp_path: Path) -> None:
     (tmp_path / "prototypes").mkdir()
-    left, fresh, foreign = (
-        tmp_path / "prototypes" / name for name in (".r-0a1b2c3d.json", ".r-00000000.json", ".mine")
+    left, fresh, *mine = (
+        tmp_path / "prototypes" / name
+        for name in (
+            ".r-fscil-0a1b2c3d.json",
+            ".r-fscil-00000000.json",
+            ".mine",
+            ".bashrc-20240131",
+            ".r-20240131.json",
+        )
     )
-    for path in (left, fresh, foreign):
+    for path in (left, fresh, *mine):
         path.write_text("{}")
-    for path in (left, foreign):
+    for path in (left, *mine):
         os.utime(path, (0, 0))
     claim_folder(tmp_path, force=False, resume=True)
     assert not left.exists()
     assert fresh.exists()  # somebody may be writing it
-    assert foreign.exists()
+    assert all(path.exists() for path in mine)  # people put dates behind names
 
 
 def test_temporary_names_are_those_that_are_cleared(tmp_path: Path) -> None:

@@ -50,7 +50,9 @@ def archive(original: Path) -> Path:
     return original.parent / "backup.zip"
 
 
-STAY = {".m-0123abcd.zip", ".m-0123abcX.onnx", ".mm-0123abcd.onnx", ".m-89abcdef.onnx"}  # not ours, or in use
+# Not ours (a date is no sign of us).
+STAY = {".m-20240131.onnx", ".m-fscil-0123abcd.zip", ".m-fscil-0123abcX.onnx", ".mm-fscil-0123abcd.onnx"}
+HELD = ".m-fscil-89abcdef.onnx"  # in use
 TRACES = ("fscil-trace-abcd1234", "fscil-trace-not-ours")  # of a process that died, and something else
 
 
@@ -63,13 +65,13 @@ def exported(original: Path, tmp_path_factory: pytest.TempPathFactory, kept_trac
     for name in TRACES:
         (temporary / name).mkdir()
         (temporary / name / "encoder.onnx").write_bytes(b"x")
-    for name in STAY | {".m-0123abcd.onnx"}:
+    for name in STAY | {HELD, ".m-fscil-0123abcd.onnx"}:
         (folder / name).write_bytes(b"x")
     (folder / "mine").write_text("mine")
-    (folder / ".m-00000000.onnx").symlink_to(folder / "mine")
+    (folder / ".m-fscil-00000000.onnx").symlink_to(folder / "mine")
     with (
         pytest.MonkeyPatch.context() as patch,
-        held(folder / ".m-89abcdef.onnx"),
+        held(folder / HELD),
         Learner.open(original, readonly=True) as learner,
     ):
         patch.setattr(tempfile, "tempdir", str(temporary))
@@ -307,28 +309,31 @@ def test_two_at_once_in_one_folder(folders: Path, tmp_path: Path) -> None:
 
 
 def test_leftovers_of_killed_exports(exported: Path) -> None:
-    assert set(os.listdir(exported.parent)) == STAY | {"m.onnx", "mine", ".m-00000000.onnx"}
+    assert set(os.listdir(exported.parent)) == STAY | {HELD, "m.onnx", "mine", ".m-fscil-00000000.onnx"}
 
 
 def test_leftovers_of_killed_backups(original: Path, tmp_path: Path) -> None:
-    (tmp_path / ".b-0123abcd.zip").write_bytes(b"x")
+    for name in (".b-fscil-0123abcd.zip", ".b-20240131.zip"):  # ours, and somebody's
+        (tmp_path / name).write_bytes(b"x")
     with Learner.open(original, readonly=True) as learner:
         learner.backup(tmp_path / "b.zip")
-    assert os.listdir(tmp_path) == ["b.zip"]
+    assert sorted(os.listdir(tmp_path)) == [".b-20240131.zip", "b.zip"]
 
 
 def test_leftovers_in_a_project(original: Path, tmp_path: Path) -> None:
     project = shutil.copytree(original, tmp_path / "p")
-    (project / ".project-0123abcd" / "images").mkdir(parents=True)
-    (project / ".project-0123abcd.json").write_text("{}")
-    for name in (".project-mine", "notes.txt", ".project-0123abcd.txt"):
+    (project / ".project-fscil-0123abcd" / "images").mkdir(parents=True)
+    (project / ".project-fscil-0123abcd.json").write_text("{}")
+    mine = {".project-mine", "notes.txt", ".project-fscil-0123abcd.txt", ".project-20240131.json"}
+    for name in mine:
         (project / name).write_text("x")
-    (project / ".project-89abcdef").mkdir()
-    with held(project / ".project-89abcdef"):
+    (project / ".project-20240131").mkdir()
+    (project / ".project-fscil-89abcdef").mkdir()
+    with held(project / ".project-fscil-89abcdef"):
         Learner.open(project, readonly=True).close()
-        assert (project / ".project-0123abcd").exists()
+        assert (project / ".project-fscil-0123abcd").exists()
         Learner.open(project).close()
-    left = {".project-mine", "notes.txt", ".project-0123abcd.txt", ".project-89abcdef"}
+    left = mine | {".project-20240131", ".project-fscil-89abcdef"}
     assert set(os.listdir(project)) == left | {"images", "project.json", FILE}
 
 

@@ -67,7 +67,7 @@ def test_leftovers_go_to_the_trash_and_foreign_files_stay(project: Path) -> None
     images = project / "images"
     named = set(contents(images))
     foreign = {"holiday.png": b"1", "notes.txt": b"2", "ab.png": b"3", f"{'a' * 64}.exe": b"4", f"{'A' * 64}.png": b"5"}
-    own = {f"{'a' * 64}.png": b"6", f".{'b' * 64}-0123abcd.jpg": b"7"}
+    own = {f"{'a' * 64}.png": b"6", f".{'b' * 64}-fscil-0123abcd.jpg": b"7"}
     for name, content in (foreign | own).items():
         (images / name).write_bytes(content)
     (images / f"{'c' * 64}.png").mkdir()
@@ -79,7 +79,7 @@ def test_leftovers_go_to_the_trash_and_foreign_files_stay(project: Path) -> None
         Learner.open(project).close()
         assert set(contents(images)) == named | set(foreign)
         assert (images / f"{'c' * 64}.png").is_dir()
-        kept = {f"{'a' * 64}.png": b"there before", f"{'a' * 64}.png.1": b"6", f".{'b' * 64}-0123abcd.jpg": b"7"}
+        kept = {f"{'a' * 64}.png": b"there before", f"{'a' * 64}.png.1": b"6", f".{'b' * 64}-fscil-0123abcd.jpg": b"7"}
         assert contents(project / "trash") == kept
 
 

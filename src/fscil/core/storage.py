@@ -16,7 +16,9 @@ from typing import IO, Any
 from fscil.core.errors import InputError
 
 SEAL = "content_sha256"
-_TEMPORARY = re.compile(r"\..+-[0-9a-f]{8}(\.\w+)?")  # names of files that are being written
+# Names of files that are being written. Our own word is in them: eight digits alone are also how people write a date,
+# and what a killed process left is deleted by its name.
+_TEMPORARY = re.compile(r"\..+-fscil-[0-9a-f]{8}(\.\w+)?")
 _ABANDONED = 3600.0  # seconds without a change
 
 
@@ -42,7 +44,7 @@ def _create_next_to(path: Path) -> Path:
     """An empty file with a random name. The system applies the umask; `tempfile` would make it private to its owner."""
     while True:
         # As _TEMPORARY says. The suffix is kept: some writers (matplotlib, numpy) pick the format from it.
-        temporary = path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
+        temporary = path.with_name(f".{path.stem}-fscil-{secrets.token_hex(4)}{path.suffix}")
         with contextlib.suppress(FileExistsError):
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666))
             return temporary

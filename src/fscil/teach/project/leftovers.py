@@ -58,7 +58,7 @@ def _remove(path: Path) -> None:
 
 def beside(path: Path) -> str:
     """The names that `fscil.core.storage` writes a file under until it is whole."""
-    return rf"\.{re.escape(path.stem)}-[0-9a-f]{{8}}{re.escape(path.suffix)}"
+    return rf"\.{re.escape(path.stem)}-fscil-[0-9a-f]{{8}}{re.escape(path.suffix)}"
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from fscil.teach.project.note import NOTE
 from fscil.teach.project.transaction import flush_folder
 from fscil.teach.project.trash import is_own
 
-WORK = r"\.project-[0-9a-f]{8}"  # names of folders that projects are put together in
+WORK = r"\.project-fscil-[0-9a-f]{8}"  # names of folders that projects are put together in
 
 
 @contextlib.contextmanager
@@ -41,7 +41,7 @@ def assembled(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def work_folder(path: Path) -> Iterator[Path]:
-    work = path / f".project-{secrets.token_hex(4)}"
+    work = path / f".project-fscil-{secrets.token_hex(4)}"
     work.mkdir()
     try:
         with held(work):

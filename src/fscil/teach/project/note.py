@@ -18,7 +18,7 @@ from pathlib import Path
 from fscil.core.errors import InputError
 
 NOTE = "project.json"
-_PENDING = re.compile(r"\.project-[0-9a-f]{8}\.json")
+_PENDING = re.compile(r"\.project-fscil-[0-9a-f]{8}\.json")
 
 
 class OutdatedError(InputError):
@@ -56,7 +56,7 @@ class Note:
 
     def prepare(self, project: Path) -> Path:
         """On disk under another name, so that after the commit only a rename can fail."""
-        path = project / f".project-{secrets.token_hex(4)}.json"
+        path = project / f".project-fscil-{secrets.token_hex(4)}.json"
         try:
             with path.open("x", encoding="utf-8") as file:
                 file.write(json.dumps(asdict(self), indent=2) + "\n")

@@ -11,7 +11,7 @@ from fscil.core.errors import InputError
 from fscil.data.images import SUFFIX_OF
 
 # What a project writes into images/, whole or under its temporary name; nothing else there is touched.
-_OWN = re.compile(rf"(?:[0-9a-f]{{64}}|\.[0-9a-f]{{64}}-[0-9a-f]{{8}})(?:{'|'.join(SUFFIX_OF.values())})")
+_OWN = re.compile(rf"(?:[0-9a-f]{{64}}|\.[0-9a-f]{{64}}-(?:fscil-)?[0-9a-f]{{8}})(?:{'|'.join(SUFFIX_OF.values())})")
 
 
 def is_own(name: str) -> bool:
