@@ -17,7 +17,8 @@ from fscil.core.storage import write_json
 from fscil.experiments.recipes import describe_methods, year_of
 from fscil.methods import REGISTRY
 
-NOT_MEASURED = {"finetune", "joint", "icarl", "lda", "ridge", "ranpac", "subspace-reg", "orco"}  # take a name out with its first stored row
+# Take a name out with its first stored row.
+NOT_MEASURED = {"finetune", "joint", "icarl", "lda", "ridge", "ranpac", "subspace-reg", "orco"}
 
 
 @pytest.fixture
