@@ -169,6 +169,11 @@ def test_a_file_in_both_halves_is_refused(source: Source) -> None:
     refusal(lambda: decoded.decoded("pets", source, 4, lambda: both, QUIET), source.path, "1 images twice")
 
 
+def test_what_makes_no_data_set_is_told_as_such(source: Source) -> None:
+    twice = Listing(("ape", "ape"), TRAIN, TEST)
+    refusal(lambda: decoded.decoded("pets", source, 4, lambda: twice, QUIET), "class_names holds 'ape' more than once")
+
+
 def test_a_disk_without_room_is_told_before(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=287))
     refusal(lambda: get(source), "6 images of 4 pixels", "FSCIL_CACHE", "data.image_size")

@@ -47,17 +47,24 @@ def decoded(
     content = hashlib.sha256(f"{VERSION} {variant} {source.stamp()}".encode()).hexdigest()[:12]
     family = f"{name}-{size}-{place}-"
     pixels = cache_folder() / "decoded" / f"{family}{content}.npy"
-    dataset = _open(pixels, name)
-    if dataset is None:
+    found = _open(pixels)
+    if found is None:
         with _alone(pixels.parent / f".{family}lock", reporter):
-            dataset = _open(pixels, name)  # by another that was done while this one waited
-            if dataset is None:
+            found = _open(pixels)  # by another that was done while this one waited
+            if found is None:
                 _forget(pixels.parent, family)
                 _make(pixels, source, size, list_files(), reporter)
-                dataset = _open(pixels, name)
-    if dataset is None:
+                found = _open(pixels)
+    if found is None:
         raise InputError(f"{pixels} changed while it was read; run again.")
-    return dataset
+    images, index = found
+    first = len(index["train"]["labels"])
+    halves = {"train": images[:first], "test": images[first:]}
+    train, test = (
+        ImageSet(part, np.array(index[half]["labels"], dtype=np.int64), tuple(index[half]["files"]))
+        for half, part in halves.items()
+    )
+    return Dataset(name, train, test, tuple(index["class_names"]), index["identity"])
 
 
 @contextlib.contextmanager
@@ -80,22 +87,14 @@ def _index(pixels: Path) -> Path:
     return pixels.with_suffix(".json")
 
 
-def _open(pixels: Path, name: str) -> Dataset | None:
-    """What was decoded before, or None where it is not there or not as it was written."""
+def _open(pixels: Path) -> tuple[np.ndarray, dict[str, Any]] | None:
+    """Images and what is known of them, or None where they are not there or not as they were written."""
     try:
         index = read_json(_index(pixels))
         mapped = np.load(pixels, mmap_mode="r")
         if _checksum(_stored_crcs(pixels, mapped)) != index["pixels"]:
             return None
-        images = mapped.view(np.ndarray)
-        # A file that is whole by its checksum has these, in these shapes.
-        first = len(index["train"]["labels"])
-        halves = {"train": images[:first], "test": images[first:]}
-        train, test = (
-            ImageSet(part, np.array(index[half]["labels"], dtype=np.int64), tuple(index[half]["files"]))
-            for half, part in halves.items()
-        )
-        return Dataset(name, train, test, tuple(index["class_names"]), index["identity"])
+        return mapped.view(np.ndarray), index
     except (InputError, OSError, ValueError, KeyError, TypeError, EOFError):
         return None
 
