@@ -164,6 +164,20 @@ def test_a_broken_image_is_named_and_leaves_nothing(source: Source, cache: Path)
     assert not list(cache.glob("*.npy"))
 
 
+def test_what_a_killed_process_left_goes(source: Source, cache: Path) -> None:
+    get(source)
+    pixels = next(path for path in kept(cache) if path.suffix == ".npy")
+    left = pixels.with_name(f".{pixels.stem}-0123abcd.npy")  # as write_atomic calls what it writes
+    others = pixels.with_name(".dogs-4-01234567-0123456789ab-0123abcd.npy")
+    for path in (left, others):
+        path.write_bytes(b"half")
+    pixels.unlink()
+    check(get(Folder(source.path)))
+    assert not left.exists()
+    assert others.exists()  # somebody may be writing it
+    assert list(cache.glob(".pets*lock"))
+
+
 def test_a_file_in_both_halves_is_refused(source: Source) -> None:
     both = Listing(("ape", "bat"), TRAIN, [*TEST, TRAIN[0]])
     refusal(lambda: decoded.decoded("pets", source, 4, lambda: both, QUIET), source.path, "1 images twice")

@@ -100,12 +100,11 @@ def _open(pixels: Path) -> tuple[np.ndarray, dict[str, Any]] | None:
 
 
 def _forget(folder: Path, family: str) -> None:
-    """What was decoded from earlier states of the same source, and what a killed process left."""
-    if folder.is_dir():
-        clear_leftovers(folder)
-        for path in folder.glob(f"{family}*"):
-            with contextlib.suppress(OSError):  # another process has it open, where that is a reason
-                path.unlink()
+    """What was decoded from earlier states of the same source, and what a killed process left: nobody else writes."""
+    clear_leftovers(folder)
+    for path in [*folder.glob(f"{family}*"), *folder.glob(f".{family}*-*.*")]:
+        with contextlib.suppress(OSError):  # another process has it open, where that is a reason
+            path.unlink()
 
 
 def _make(pixels: Path, source: Source, size: int, listing: Listing, reporter: Reporter) -> None:
