@@ -67,6 +67,37 @@ def test_a_forward_pass_can_be_cut_after_every_stage(kind: str) -> None:
             network.forward_until(images, stage)
 
 
+@pytest.mark.parametrize(
+    ("kind", "parameters"),
+    # Two 3x3 convolutions and two norms; three of them, a 1x1 one and four norms.
+    [("resnet20", 73_984), ("resnet18", 4_720_640), ("resnet12", 320 * 640 * 10 + 2 * 640**2 * 9 + 8 * 640)],
+)
+def test_the_last_block_is_the_last_residual_one(kind: str, parameters: int) -> None:
+    network = build_backbone(BackboneConfig(kind=kind, image_size=16))  # type: ignore[arg-type]
+    block = network.last_block()
+    assert sum(p.numel() for p in block.parameters()) == parameters
+    seen: list[torch.Tensor] = []
+    block.register_forward_hook(lambda module, given, made: seen.append(made))
+    final = network.eval()(torch.rand(2, 3, 16, 16))
+    assert torch.allclose(seen[0].mean((2, 3)), final)  # nothing but the mean comes after it
+
+
+def test_the_last_block_of_a_vit_is_behind_its_last_cut() -> None:
+    network = build_backbone(BackboneConfig(depth=3)).eval()
+    calls: list[int] = []
+    network.last_block().register_forward_hook(lambda *given: calls.append(1))
+    inner = network.forward_until(torch.rand(2, 3, 32, 32), network.stages - 1)
+    assert not calls
+    network.forward_from(inner, network.stages - 1)
+    assert calls == [1]
+
+
+def test_joined_networks_have_no_last_block() -> None:
+    parts = (BackboneConfig(depth=2), BackboneConfig(depth=2))
+    with pytest.raises(InputError, match="Joined has no last block of its own"):
+        build_backbone(BackboneConfig(kind="joined", parts=parts)).last_block()
+
+
 def test_what_is_not_there_is_refused() -> None:
     for kind in ("resnet18", "resnet20"):
         with pytest.raises(InputError, match="trained from scratch"):

@@ -66,6 +66,7 @@ QUICK: dict[str, dict[str, Any]] = {
         "width": 32,
         "copies": 2,
     },
+    "topic": {"nodes": 20, "drop": 0, "lr": 2.0, "weight_anchor": 1.0},  # rows start near zero, and learn in six steps
     "nc-fscil": {"base_steps": 40, "steps": (40,)},  # a neck that has not learned the base classes answers one for all
 }
 _COUNTS, _FEW, _ENOUGH = ("steps", "epochs", "episodes", "iterations"), 6, 40

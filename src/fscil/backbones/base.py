@@ -76,6 +76,10 @@ class Backbone(nn.Module, ABC):
         """Final features (n, dim) from what `forward_until` gave for the same stage."""
         raise NotImplementedError
 
+    def last_block(self) -> nn.Module:
+        """The last residual block, which lies behind stage `stages - 1`: what is tuned where the rest stays."""
+        raise InputError(f"{type(self).__name__} has no last block of its own; take a network of one kind.")
+
     def checked(self, stage: int) -> int:
         if not 0 <= stage <= self.stages:
             raise InputError(f"Stage {stage} does not exist: the network can be cut after stages 0 to {self.stages}.")

@@ -83,6 +83,10 @@ class ConvNet(Backbone):
     def forward_from(self, inner: Tensor, stage: int) -> Tensor:
         return self.row()[self.checked(stage) :](inner).mean((2, 3))
 
+    def last_block(self) -> nn.Module:
+        last = self.row()[-1]
+        return last[-1] if isinstance(last, nn.Sequential) else last
+
     def forward_layers(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
         if blocks:
             raise InputError(f"{self.title} gives no intermediate features; take a method that needs none, or a ViT.")

@@ -10,7 +10,7 @@ import timm
 import torch
 from timm.layers import Mlp, PatchEmbed
 from timm.models.vision_transformer import VisionTransformer
-from torch import Tensor
+from torch import Tensor, nn
 
 from fscil.backbones.base import Backbone, check_block
 from fscil.backbones.conv_mlp import ConvMlp
@@ -57,6 +57,9 @@ class ViT(Backbone):
     def forward_from(self, inner: Tensor, stage: int) -> Tensor:
         tokens = self.trunk.blocks[self.checked(stage) :](inner)
         return self.trunk.forward_head(self.trunk.norm(tokens), pre_logits=True)
+
+    def last_block(self) -> nn.Module:
+        return self.trunk.blocks[-1]
 
     def forward_layers(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
         """Final features, and those after each of `blocks` (1-based): through the final norm, pooled likewise."""

@@ -28,12 +28,13 @@ from fscil.methods.savc import SAVC
 from fscil.methods.sppr import SPPR
 from fscil.methods.subspace_reg import SubspaceRegularizer
 from fscil.methods.teen import TEEN
+from fscil.methods.topic import TOPIC
 from fscil.methods.whitened import Whitened
 from fscil.methods.yourself import YourSelf
 
 _METHODS: tuple[type[Method], ...] = (
     Lazy, Finetune, Joint, ICaRL, LDA, Ridge, RanPAC, Prototypes, CLOM, S3C, SAVC, SPPR, CEC, LIMIT, FACT, CFSCIL,
-    NCFSCIL, ALICE, TEEN, FeCAM, SubspaceRegularizer, OrCo, Whitened, YourSelf,
+    NCFSCIL, ALICE, TEEN, FeCAM, SubspaceRegularizer, OrCo, TOPIC, Whitened, YourSelf,
 )  # fmt: skip
 REGISTRY = {method.name: method for method in _METHODS}
 

@@ -3,11 +3,14 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+import torch
 from torch import Tensor, nn
 
 from fscil.backbones import CosineHead, EtfHead, LinearHead
 from fscil.backbones.extract import extract
+from fscil.core.config import AugmentConfig
 from fscil.core.errors import InputError
+from fscil.data.augment import Augment
 from fscil.data.session import Session, View
 from fscil.methods.base import class_means
 from fscil.methods.module_state import at_rest
@@ -55,6 +58,13 @@ def tuning(
         at_rest(module)
         for parameter in chosen:  # which may be another's
             parameter.requires_grad_(False).grad = None
+
+
+def augmented(config: AugmentConfig, images: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
+    """Float images (n, 3, h, w), each changed once as the config says; unmixed."""
+    augment = Augment(config, len(images), images.device)
+    augment.generator = generator
+    return augment(images, labels).images
 
 
 def first_rows(network: Classifier, session: Session) -> Tensor:

@@ -9,10 +9,9 @@ from torch import Tensor, nn
 
 from fscil.core.config import AugmentConfig
 from fscil.core.options import Amount, BelowOne, Positive
-from fscil.data.augment import Augment
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, descend, means_by_label, seeded
-from fscil.methods.networks import first_rows, own_network, pixels, seen, tuning
+from fscil.methods.networks import augmented, first_rows, own_network, pixels, seen, tuning
 from fscil.objectives.base import cosine_logits
 
 
@@ -59,18 +58,13 @@ class TunedCosine(Method):
 
             def loss() -> Tensor:
                 chosen = rows()
-                batch = self._augmented(images[chosen], labels[chosen], generator)
+                batch = augmented(self.augment, images[chosen], labels[chosen], generator)
                 logits = cosine_logits(self.network_.backbone(batch), weights, self.scale)
                 found = F.cross_entropy(logits, labels[chosen])
                 return found + more(batch, logits) if more else found
 
             descend(loss, optimizer, steps, schedule)
         self.rows_ = weights.detach()
-
-    def _augmented(self, images: Tensor, labels: Tensor, generator: torch.Generator) -> Tensor:
-        augment = Augment(self.augment, len(images), images.device)
-        augment.generator = generator
-        return augment(images, labels).images
 
     def imprinted(self, rows: Tensor, images: Tensor, labels: Tensor) -> Tensor:
         """The rows and, for each class behind them, the mean of its unit features, as long as the others."""

@@ -16,6 +16,7 @@ from fscil.objectives.orco import OrCoAlignment, OrCoObjective
 from fscil.objectives.s3c import S3CObjective
 from fscil.objectives.savc import SAVCObjective
 from fscil.objectives.sppr import SPPRObjective
+from fscil.objectives.topic import TOPICObjective
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "alice": ALICEObjective,
@@ -31,6 +32,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "s3c": S3CObjective,
     "savc": SAVCObjective,
     "sppr": SPPRObjective,
+    "topic": TOPICObjective,
     "wide_cross_entropy": WideCrossEntropy,
 }
 
