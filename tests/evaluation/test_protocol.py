@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from sklearn.metrics import accuracy_score
+from sklearn.metrics import accuracy_score, confusion_matrix
 from torch import Tensor
 
 from fscil.backbones import ViT
@@ -70,6 +70,14 @@ def test_accuracies_against_scikit_learn(benchmark: Benchmark, backbone: ViT) ->
             assert outcome.matrix.values[i, j] == pytest.approx(100 * accuracy_score(exam.labels, predicted))
     assert outcome.matrix.test_counts == tuple(len(benchmark.exam(j).labels) for j in range(3))
     assert outcome.matrix.classes == (6, 2, 2)
+    assert outcome.answers is not None
+    assert outcome.answers.class_names == benchmark.class_names
+    exams = [benchmark.exam(j) for j in range(3)]
+    truth = torch.cat([exam.labels for exam in exams])
+    named = extract(backbone, torch.cat([exam.images for exam in exams])).final[:, :10].argmax(1)
+    counts = confusion_matrix(truth, named, labels=range(10))
+    assert sum(each.count for each in outcome.answers.mistakes) == counts.sum() - counts.trace()
+    assert all(each.count == counts[each.truth, each.named] for each in outcome.answers.mistakes)
 
 
 def test_a_method_gets_features_of_its_own_session_and_no_pixels(benchmark: Benchmark, backbone: ViT) -> None:

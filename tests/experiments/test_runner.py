@@ -44,6 +44,7 @@ def test_a_finished_run_does_nothing_again(finished: Run, monkeypatch: pytest.Mo
     again = Run.open(CONFIG, finished.out, resume=True)
     assert [path.stat().st_size > 0 for path in again.all()] == [True] * 4
     assert again.analysis()["layers"]
+    assert len(again.pictures()["samples"]) == 10
 
 
 def test_a_result_names_its_network_and_its_data(finished: Run) -> None:

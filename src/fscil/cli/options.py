@@ -26,6 +26,7 @@ SetOption = Annotated[list[str] | None, typer.Option("--set", help="Override a k
 ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue what is in the output folder.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Start over in an existing output folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
+OpenOption = Annotated[bool, typer.Option("--open", help="Open the page in a browser when it is made.")]
 CheckpointOption = Annotated[
     Path | None, typer.Option("--checkpoint", help="A trained network, file or folder (default: OUT/base).")
 ]
@@ -97,3 +98,11 @@ def say(text: str, *, err: bool = False, nl: bool = True) -> None:
 def print_json(document: Any, *, ascii_only: bool = True) -> None:
     text = json.dumps(document, indent=2, allow_nan=False, ensure_ascii=ascii_only, default=dataclasses.asdict)
     typer.echo(visible(text, keep="\n", escaped=lambda character: json.dumps(character)[1:-1]))
+
+
+def open_file(path: Path) -> None:
+    """In a browser; where there is none, the path was printed anyway."""
+    import webbrowser
+
+    if not webbrowser.open(path.resolve().as_uri()):
+        say("There is no browser to open it with.", err=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -27,6 +27,7 @@ def run(
     overrides: options.SetOption = None,
     resume: options.ResumeOption = False,
     force: options.ForceOption = False,
+    open_page: options.OpenOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """The whole pipeline: base training, sessions, report. Without arguments: the built-in benchmark on a CPU."""
@@ -39,8 +40,10 @@ def run(
     job = _open(config, out, resume=resume, force=force)
     paths = job.evaluate()
     page = job.out / "report.html"
-    write_report(load_results(paths), job.analysis(), page)
+    write_report(load_results(paths), job.analysis(), page, pictures=job.pictures())
     _finish(job, page, as_json)
+    if open_page:
+        options.open_file(page)
 
 
 def train(
@@ -119,6 +122,7 @@ def report(
     results: Annotated[list[Path], typer.Argument(help="result.json files, or folders that hold them.")],
     out: Annotated[Path, typer.Option("--out", help="The page to write.")] = Path("report.html"),
     force: options.ForceOption = False,
+    open_page: options.OpenOption = False,
 ) -> None:
     """One self-contained HTML page from results."""
     from fscil.core.storage import read_json
@@ -127,9 +131,15 @@ def report(
 
     options.refuse_existing([out], force)
     found = load_results(find_results(results))
-    analysis = next((folder / "analysis.json" for folder in results if (folder / "analysis.json").is_file()), None)
-    write_report(found, read_json(analysis) if analysis else None, out)
+
+    def beside(name: str) -> Any:
+        """What `fscil run` left beside the results."""
+        return next((read_json(folder / name) for folder in results if (folder / name).is_file()), None)
+
+    write_report(found, beside("analysis.json"), out, pictures=beside("pictures.json"))
     options.say(f"Report: {out}")
+    if open_page:
+        options.open_file(out)
 
 
 def _open(

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fscil.core.answers import Answers, count_answers
 from fscil.core.matrix import AccuracyMatrix
 from fscil.data.benchmark import Benchmark, Exam
 from fscil.data.fantasy import Transform
@@ -39,10 +40,11 @@ class Outcome:
     variants: dict[str, AccuracyMatrix] = field(default_factory=dict)  # parts of the method alone, by label
     base_peak_mb: int = 0  # of memory while the base session was learned, in this draw or in an earlier one
     kept_images: int = 0  # most that the protocol held for the method between two sessions
+    answers: Answers | None = None  # after the last session, class by class
 
 
 class Examiner:
-    """Holds the test images; tells accuracies, never labels.
+    """Holds the test images and their labels; a method gets neither accuracies nor labels from it.
 
     After a session a method is shown all test images of the classes seen, shuffled together, in chunks of one size, as
     copies. So neither the place of an image, nor the size of a chunk, nor what came before it says anything about its
@@ -70,7 +72,7 @@ class Examiner:
                 view = dataclasses.replace(view, images=images)
         self._view, self._labels = view.to(device), torch.cat([exam.labels for exam in exams])
         self.test_counts = tuple(len(exam.labels) for exam in exams)
-        self._classes = benchmark.classes
+        self._classes, self._class_names = benchmark.classes, benchmark.class_names
         self._orders = _orders(exams, seed)
 
     def shown(self, after: int) -> Iterator[tuple[Tensor, View]]:
@@ -78,10 +80,10 @@ class Examiner:
         for rows in self._orders[after].split(CHUNK):
             yield rows, self._view[rows.to(self._view.device)]  # indexing with a tensor copies
 
-    def row(self, after: int, scorer: Scorer) -> list[float]:
-        """Accuracies in percent on sessions 0..after."""
-        seen, counts = sum(self._classes[: after + 1]), self.test_counts[: after + 1]
-        right = torch.zeros(sum(counts), dtype=torch.bool)
+    def named(self, after: int, scorer: Scorer) -> Tensor:
+        """The class that a method names for every test image of sessions 0..after, in the order of the classes."""
+        seen = sum(self._classes[: after + 1])
+        named = torch.zeros(sum(self.test_counts[: after + 1]), dtype=torch.int64)
         for rows, view in self.shown(after):
             wanted = (len(view), seen)
             scores = scorer(view)
@@ -90,8 +92,17 @@ class Examiner:
                     f"After session {after} a method must give finite scores of shape {wanted}; "
                     f"got {tuple(scores.shape)}."
                 )
-            right[rows] = scores.argmax(1).cpu() == self._labels[rows]
-        return [100 * int(part.sum()) / len(part) for part in right.split(counts)]
+            named[rows] = scores.argmax(1).cpu()
+        return named
+
+    def row(self, after: int, named: Tensor) -> list[float]:
+        """Accuracies in percent on sessions 0..after."""
+        right = named == self._labels[: len(named)]
+        return [100 * int(part.sum()) / len(part) for part in right.split(self.test_counts[: after + 1])]
+
+    def answers(self, named: Tensor) -> Answers:
+        """What was named for what, of images of all classes."""
+        return count_answers(self._class_names, self._labels.numpy(), named.numpy())
 
 
 def _orders(exams: Sequence[Exam], seed: int) -> list[Tensor]:
@@ -139,17 +150,19 @@ def run_method(
     method.start(seed=seed, depth=cache.backbone.depth, device=device)
     kept = KeptImages(method, benchmark.session, device)
     course = (under_way and under_way.load(kept, device)) or Course()
-    for index in range(len(course.rows), count):
+    named = torch.empty(0)
+    for index in range(len(course.rows), count):  # the last one is never done before
         started = time.monotonic()
         if index:
             kept.learn(novel[index - 1])
         else:
             base = fits.learn(kept, lambda: session(0), device) if fits else learn_base(kept, session(0), device)
             course.peak_mb, started = base.peak_memory_mb, time.monotonic() - base.seconds
-        course.rows.append(examiner.row(index, method.scores))
+        named = examiner.named(index, method.scores)
+        course.rows.append(examiner.row(index, named))
         course.seconds += time.monotonic() - started
         for label, scorer in method.variants().items():
-            course.variants.setdefault(label, []).append(examiner.row(index, scorer))
+            course.variants.setdefault(label, []).append(examiner.row(index, examiner.named(index, scorer)))
         if under_way and index + 1 < count:
             under_way.save(kept, course)
         if progress:
@@ -164,7 +177,7 @@ def run_method(
         return AccuracyMatrix.from_lists(lists, benchmark.classes, examiner.test_counts)
 
     parts = {label: matrix(lists) for label, lists in course.variants.items()}
-    return Outcome(matrix(course.rows), course.seconds, parts, course.peak_mb, kept.most)
+    return Outcome(matrix(course.rows), course.seconds, parts, course.peak_mb, kept.most, examiner.answers(named))
 
 
 def _shared_sha256(cache: FeatureCache, network: Checkpoint | None) -> str:

@@ -59,6 +59,7 @@ def make_result(
         },
         **_measured(outcome.matrix),
         "variants": {label: _measured(matrix) for label, matrix in outcome.variants.items()},
+        **({"answers": outcome.answers.document()} if outcome.answers else {}),
     }
 
 

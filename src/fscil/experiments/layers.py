@@ -11,6 +11,7 @@ from fscil.core.progress import Update
 from fscil.evaluation.protocol import run_method
 from fscil.experiments.runner import NetworkRun
 from fscil.methods import Method, Prototypes, YourSelf
+from fscil.methods.yourself import RECTIFIED, WHITENED
 from fscil.metrics import summary
 
 SCHEMA = 1
@@ -31,10 +32,18 @@ def analyse(
         layers.append(_layer(f"block {block}" if block else "final", "raw", block or None, found))
         progress(done + 1, steps)
     mine = [result for result in results if result["method"] == YourSelf.name]
-    for block in blocks:
-        branch = [result["variants"][f"block {block}"]["metrics"] for result in mine]
-        layers.append(_layer(f"block {block}", "rectified", block, branch))
-    layers.append(_layer("ensemble", "ensemble", None, [result["metrics"] for result in mine]))
+    whole = [result["metrics"] for result in mine]
+
+    def part(label: str) -> list[Mapping[str, Any]]:
+        return [result["variants"][label]["metrics"] for result in mine]
+
+    layers += [_layer(f"block {block}", "rectified", block, part(f"block {block}")) for block in blocks]
+    if method.whitened:
+        layers.append(_layer("together", "ensemble", None, part(RECTIFIED)))
+        layers.append(_layer("whitened", "whitened", None, part(WHITENED)))
+        layers.append(_layer("whole", "whole", None, whole))
+    else:
+        layers.append(_layer("together", "ensemble", None, whole))
     tsne = _maps(on, method)
     progress(steps, steps)
     return {"schema": SCHEMA, "layers": layers, "tsne": tsne}

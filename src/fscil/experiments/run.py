@@ -6,6 +6,7 @@
     OUT/features/*.safetensors            features, by content
     OUT/METHOD/shots-N/result.json        one method on one draw of shots
     OUT/analysis.json                     accuracy by layer, t-SNE
+    OUT/pictures.json                     samples of the classes, examples of mistakes
 
 A stage whose files are there is not done again, so a killed run continues where it was.
 """
@@ -27,9 +28,11 @@ from fscil.core.progress import Reporter, Update
 from fscil.core.storage import claim_folder, read_json, write_json
 from fscil.evaluation.identity import digest
 from fscil.experiments.layers import analyse
+from fscil.experiments.pictures import picture_file
 from fscil.experiments.runner import Cell, NetworkRun
 from fscil.methods import Method, YourSelf
 from fscil.objectives import objective_options
+from fscil.results.result import parse_result
 from fscil.training.checkpoint import Checkpoint
 
 # Keys that may differ between a run and its continuation: they change what is done next, not what was done.
@@ -88,12 +91,24 @@ class Run:
     def analysis(self) -> dict[str, Any]:
         """Accuracy by layer and t-SNE of the features, for the report."""
         results = [read_json(path) for path in self.result_paths()]
-        made_from = digest([[result["inputs"], result["method"]] for result in results])
         cell = Cell(
             self.out / "analysis.json",
             "Layers and t-SNE",
-            self.on.inputs(0, "analysis", made_from),
+            self.on.inputs(0, "layers and maps", self._made_from(results)),
             lambda update: self._analyse(results, update),
+        )
+        self.on.fill([cell])
+        document: dict[str, Any] = read_json(cell.path)
+        return document
+
+    def pictures(self) -> dict[str, Any]:
+        """Samples of the classes and examples of mistakes, for the report."""
+        documents = [read_json(path) for path in self.result_paths()]
+        cell = Cell(
+            self.out / "pictures.json",
+            "Pictures",
+            self.on.inputs(0, "pictures", self._made_from(documents)),
+            lambda update: picture_file(self.on.benchmark.draw(0), list(map(parse_result, documents)), update),
         )
         self.on.fill([cell])
         document: dict[str, Any] = read_json(cell.path)
@@ -103,7 +118,12 @@ class Run:
         """Every stage; returns the result files."""
         paths = self.evaluate()
         self.analysis()
+        self.pictures()
         return paths
+
+    @staticmethod
+    def _made_from(documents: list[dict[str, Any]]) -> str:
+        return digest([[document["inputs"], document["method"]] for document in documents])
 
     def _make(self, name: str) -> Method:
         return methods.make(name, self.config.options.get(name))

@@ -10,7 +10,7 @@ from fscil.core.errors import InputError
 from fscil.core.storage import read_json
 
 SCHEMA = 1
-KINDS = ("raw", "rectified", "ensemble")
+KINDS = ("raw", "rectified", "ensemble", "whitened", "whole")
 Point = tuple[float, float]
 
 

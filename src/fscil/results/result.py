@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fscil.core.answers import Answers, parse_answers
 from fscil.core.errors import InputError
 from fscil.core.matrix import AccuracyMatrix
 from fscil.core.naming import true_title
@@ -45,6 +46,7 @@ class Result:
     cost: Mapping[str, float] = field(default_factory=dict)  # network_parameters, kept_numbers, peak_memory_mb
     network: Mapping[str, Any] = field(default_factory=dict)  # sha256 of its weights, and of the data it learned from
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # parts of the method alone, by label
+    answers: Answers | None = None  # after the last session; older files have none
     source: str = "the result"  # the file, for messages; never printed on the page
 
     @property
@@ -152,6 +154,7 @@ def parse_result(document: Any, source: str = "the result") -> Result:
         cost={key: _positive(value, key, source) or 0.0 for key, value in get("cost", Mapping, {}).items()},
         network=get("network", Mapping, {}),
         variants=get("variants", Mapping, {}),
+        answers=parse_answers(document.get("answers"), sum(matrix.classes), source),
         source=source,
     )
     _check_metrics(result)

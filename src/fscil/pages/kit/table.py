@@ -151,8 +151,13 @@ def csv_text(made: Table) -> str:
     writer = csv.writer(written, lineterminator="\n")
     writer.writerow(map(spreadsheet_cell, [*names, *(f"{names[i]}_sd" for i in spreads)]))
     for row in made.rows:
-        writer.writerow([*(spreadsheet_cell(c.text) for c in row.cells), *(row.cells[i].std for i in spreads)])
+        writer.writerow([*(_csv_cell(c.text) for c in row.cells), *(row.cells[i].std for i in spreads)])
     return written.getvalue()
+
+
+def _csv_cell(text: str) -> str:
+    """Programs read a number only with a plain minus."""
+    return text.replace("−", "-") if re.fullmatch(r"−[\d.]+", text) else spreadsheet_cell(text)
 
 
 _SPECIAL = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "$": r"\$", "{": r"\{", "}": r"\}"}

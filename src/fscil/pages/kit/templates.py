@@ -1,5 +1,6 @@
 """Jinja templates: in HTML whatever is not markup already is escaped, so no name can break out of its place."""
 
+import base64
 import re
 from collections.abc import Collection
 from functools import cache
@@ -13,7 +14,7 @@ from fscil.metrics.names import label
 from fscil.pages.kit import prose
 from fscil.pages.kit.looks import role_of
 from fscil.pages.kit.svg import swatch
-from fscil.pages.kit.table import markdown
+from fscil.pages.kit.table import Table, csv_text, latex, markdown
 from fscil.results.significance import LEVEL
 
 
@@ -30,9 +31,23 @@ def _environment() -> Environment:
         name: getattr(prose, name)
         for name in ("number", "signed", "percent", "plus_minus", "plural", "counted", "listed", "capitalised")
     }
-    environment.filters["markdown"] = markdown
+    environment.filters |= {"markdown": markdown, "csv_link": _csv_link, "latex_link": _latex_link}
     environment.globals |= {"swatch": swatch, "role_of": role_of, "label": label, "level": LEVEL}
     return environment
+
+
+def _csv_link(made: Table) -> str:
+    # The mark tells spreadsheets that it is UTF-8.
+    return _file_link("text/csv", "\ufeff" + csv_text(made))
+
+
+def _latex_link(made: Table) -> str:
+    return _file_link("application/x-tex", latex(made))
+
+
+def _file_link(kind: str, text: str) -> str:
+    """A file inside a link: the page stays one file, and needs no script to save it."""
+    return f"data:{kind};base64,{base64.b64encode(text.encode('utf-8', 'replace')).decode('ascii')}"
 
 
 def render(template: str, **context: Any) -> str:

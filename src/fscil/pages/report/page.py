@@ -11,23 +11,37 @@ from fscil.pages.kit.drawings import layer_legend
 from fscil.pages.kit.prose import machine, number, percent
 from fscil.pages.kit.templates import glossary, render
 from fscil.pages.report import figures, prose, tables
+from fscil.pages.report.classes import class_section
+from fscil.pages.report.layer_note import layer_note
 from fscil.results.analysis import Analysis, parse_analysis
 from fscil.results.comparison import Comparison, MethodRow, compare_methods
+from fscil.results.pictures import Pictures, parse_pictures
 from fscil.results.result import Result
 
 AnalysisLike = Analysis | Mapping[str, Any] | None  # as read, or its document
+PicturesLike = Pictures | Mapping[str, Any] | None
 
 
 def write_report(
-    results: Sequence[Result], analysis: AnalysisLike, path: str | Path, baseline: str | None = None
+    results: Sequence[Result],
+    analysis: AnalysisLike,
+    path: str | Path,
+    baseline: str | None = None,
+    pictures: PicturesLike = None,
 ) -> None:
-    """Write the page of these results and of the analysis to one HTML file."""
-    write_text(Path(path), report_html(results, analysis, baseline))
+    """Write the page of these results, of the analysis and of the pictures to one HTML file."""
+    write_text(Path(path), report_html(results, analysis, baseline, pictures))
 
 
-def report_html(results: Sequence[Result], analysis: AnalysisLike = None, baseline: str | None = None) -> str:
+def report_html(
+    results: Sequence[Result],
+    analysis: AnalysisLike = None,
+    baseline: str | None = None,
+    pictures: PicturesLike = None,
+) -> str:
     """The page as text; the same input gives the same text."""
     found = compare_methods(results, baseline)
+    shown = parse_pictures(pictures) if isinstance(pictures, Mapping) else pictures or Pictures()
     inside = parse_analysis(analysis) if isinstance(analysis, Mapping) else analysis or Analysis()
     titles = [row.title for row in found.rows]
     looks = styles(row.method for row in found.rows)
@@ -36,6 +50,7 @@ def report_html(results: Sequence[Result], analysis: AnalysisLike = None, baseli
         "report.html.j2",
         title=f"{' and '.join(titles) if len(titles) < 3 else f'{len(titles)} methods'} on {results[0].dataset}",
         dataset=results[0].dataset,
+        title_line=prose.title_line(found),
         headline=prose.headline(found),
         balance=prose.balance(found) if novel else "",
         cards=_cards(found, looks, base, sum(novel)),
@@ -51,6 +66,7 @@ def report_html(results: Sequence[Result], analysis: AnalysisLike = None, baseli
         ],
         legend=[(looks[row.method], row.title) for row in found.rows],
         sessions=_sessions(found, looks) if novel else None,
+        classes=class_section(found, prose.leader(found), shown),
         layers=_layers(inside),
         maps=_maps(inside),
         cost=tables.cost_table(found),
@@ -110,6 +126,7 @@ def _layers(inside: Analysis) -> dict[str, Any] | None:
     return {
         "legend": layer_legend({layer.kind for layer in inside.layers}),
         "pictures": pictures,
+        "note": layer_note(inside.layers),
         "table": tables.layers_table(inside.layers),
     }
 

@@ -24,6 +24,20 @@ def comparison_text(results: Sequence[Result], baseline: str | None = None) -> s
     return "\n\n".join([headline(found), made, *notes]).replace("\u00a0", " ")
 
 
+def title_line(found: Comparison) -> str:
+    """The page's title: who is ahead, in one line."""
+    subject, reference = leader(found), found.reference
+    key, what = (HEADLINE, "gAcc") if new_classes(found.results) else ("base_last", "accuracy")
+    ours = number(subject.mean(key), 1)
+    if reference is None:
+        return f"{_sentence_case(_named(subject))}: {what} {ours}\u00a0%"
+    theirs, gap = percent(reference.mean(key)), subject.differences.get(key)
+    if gap is None or not gap.clear:
+        return f"{_sentence_case(_named(subject))} and {_named(reference)}: {what} {ours} and {theirs}"
+    verb = "beats" if gap.mean > 0 else "stays behind"
+    return f"{_sentence_case(_named(subject))} {verb} {_named(reference)}: {what} {ours} to {theirs}"
+
+
 def headline(found: Comparison) -> str:
     """Base and new classes after the last session: the method with the best balance beside the baseline."""
     count, new = found.results[0].matrix.classes[0], new_classes(found.results)
