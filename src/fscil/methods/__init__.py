@@ -14,6 +14,7 @@ from fscil.methods.fact import FACT
 from fscil.methods.fecam import FeCAM
 from fscil.methods.finetune import Finetune
 from fscil.methods.icarl import ICaRL
+from fscil.methods.idlvq import IDLVQ
 from fscil.methods.joint import Joint
 from fscil.methods.lazy import Lazy
 from fscil.methods.lda import LDA
@@ -34,7 +35,7 @@ from fscil.methods.yourself import YourSelf
 
 _METHODS: tuple[type[Method], ...] = (
     Lazy, Finetune, Joint, ICaRL, LDA, Ridge, RanPAC, Prototypes, CLOM, S3C, SAVC, SPPR, CEC, LIMIT, FACT, CFSCIL,
-    NCFSCIL, ALICE, TEEN, FeCAM, SubspaceRegularizer, OrCo, TOPIC, Whitened, YourSelf,
+    NCFSCIL, ALICE, TEEN, FeCAM, SubspaceRegularizer, OrCo, TOPIC, IDLVQ, Whitened, YourSelf,
 )  # fmt: skip
 REGISTRY = {method.name: method for method in _METHODS}
 

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fscil.backbones import CosineHead, EtfHead, LinearHead
+from fscil.backbones import Backbone, CosineHead, EtfHead, LinearHead
 from fscil.backbones.extract import extract
 from fscil.core.config import AugmentConfig
 from fscil.core.errors import InputError
@@ -34,6 +35,19 @@ def own_network(session: Session) -> Classifier:
 def seen(network: Classifier, images: Tensor, batch_size: int = 0) -> Tensor:
     """Features (n, d) of uint8 images, looked at as the recipe says (test_zoom, test_mirror), without gradients."""
     return extract(network.backbone, images, batch_size=batch_size).final.to(images.device)
+
+
+class BeforeLastBlock:
+    """Images on their way through a network as far as it stays while its last block is tuned."""
+
+    @torch.no_grad()
+    def __init__(self, backbone: Backbone, images: Tensor, batch_size: int = 500) -> None:
+        self.backbone, self.stage = backbone, backbone.stages - 1
+        self.parts = [backbone.forward_until(part, self.stage) for part in images.split(batch_size)]
+
+    def unit(self) -> Tensor:
+        """Their features (n, d) as the last block makes them now, at length 1."""
+        return torch.cat([F.normalize(self.backbone.forward_from(part, self.stage), dim=-1) for part in self.parts])
 
 
 @contextmanager

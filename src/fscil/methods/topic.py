@@ -19,7 +19,7 @@ from fscil.core.options import Amount, BelowOne, Count, Positive, Whole
 from fscil.data.session import Budget, Session, View
 from fscil.methods.base import Method, class_means, descend, means_by_label, seeded
 from fscil.methods.copies import check_labels_stay
-from fscil.methods.networks import augmented, own_network, pixels, seen, tuning
+from fscil.methods.networks import BeforeLastBlock, augmented, own_network, pixels, seen, tuning
 from fscil.methods.neural_gas import Anchors, NeuralGas, start_nodes
 
 FLOOR = 1e-3  # of a variance that the paper's anchor loss divides by
@@ -91,10 +91,10 @@ class TOPIC(Method):
         assert session.memory is not None
         shots, device = pixels(session), session.labels.device
         own = session.labels - session.classes.start  # from 0, as rows and nodes of this session
-        backbone, stage = self.network_.backbone, self.network_.backbone.stages - 1
-        with torch.no_grad():  # what lies before the last block stays, and so does what it makes of the anchors
-            inner = [backbone.forward_until(part, stage) for part in session.memory.images.split(500)]
-            before = torch.cat([F.normalize(backbone.forward_from(part, stage), dim=-1) for part in inner])
+        backbone = self.network_.backbone
+        anchors = BeforeLastBlock(backbone, session.memory.images)
+        with torch.no_grad():
+            before = anchors.unit()
         unit = self._unit(shots)
         start = means_by_label(unit, own, len(session.classes))
         gas = NeuralGas(self.nodes_, self.gas_lifetime, self.ages_).grown(start)
@@ -109,8 +109,7 @@ class TOPIC(Method):
 
             def loss() -> Tensor:
                 now = F.normalize(backbone(augmented(self.augment, shots, session.labels, generator)), dim=-1)
-                held = torch.cat([F.normalize(backbone.forward_from(part, stage), dim=-1) for part in inner])
-                learned = self._cross_entropy(now, rows, session.labels) + self._anchor_loss(held, before)
+                learned = self._cross_entropy(now, rows, session.labels) + self._anchor_loss(anchors.unit(), before)
                 return learned + self._min_loss(now, own, centres) + self._max_loss(centres, pairs)
 
             descend(loss, *self._optimizer([*tuned, rows], centres, len(shots)))

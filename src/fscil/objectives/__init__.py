@@ -11,6 +11,7 @@ from fscil.objectives.cross_entropy import CrossEntropy
 from fscil.objectives.distill import distillation
 from fscil.objectives.dot_regression import DotRegression, dot_regression
 from fscil.objectives.fact import FACTObjective
+from fscil.objectives.idlvq import IDLVQObjective
 from fscil.objectives.limit import LIMITObjective
 from fscil.objectives.orco import OrCoAlignment, OrCoObjective
 from fscil.objectives.s3c import S3CObjective
@@ -26,6 +27,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "fact": FACTObjective,
     "dot_regression": DotRegression,
     "clom": CLOMObjective,
+    "idlvq": IDLVQObjective,
     "limit": LIMITObjective,
     "orco": OrCoObjective,
     "orco_alignment": OrCoAlignment,

@@ -1,6 +1,8 @@
-"""What TOPIC's recipe trains: numbers of the paper and of the authors' scripts, written out."""
+"""What the recipes of reconstructed methods train: numbers of papers and of authors' scripts, written out."""
 
 from __future__ import annotations
+
+import dataclasses
 
 import pytest
 import torch
@@ -13,7 +15,7 @@ from fscil.methods import make
 from fscil.training.trainer import Trainer
 
 
-def test_base_training_is_that_of_the_paper() -> None:
+def test_topics_base_training_is_that_of_the_paper() -> None:
     """50 epochs of SGD with Nesterov's momentum 0.9, batches of 128, from 0.1 tenfold down after epochs 30 and 40."""
     config = configs.load("cifar100_topic", ["accelerator=cpu"])
     images = torch.zeros(60, 32, 32, 3, dtype=torch.uint8)  # so few that an epoch is one step
@@ -31,7 +33,7 @@ def test_base_training_is_that_of_the_paper() -> None:
     assert run.plain.classifier.head.bias is None
 
 
-def test_sessions_are_those_of_the_script() -> None:
+def test_topics_sessions_are_those_of_the_script() -> None:
     options = make("topic", configs.load("cifar100_topic").options["topic"]).options()
     assert options["augment"] == configs.to_dict(AugmentConfig(flip=0.5, translate=4 / 32, border="black"))
     expected = {
@@ -40,3 +42,11 @@ def test_sessions_are_those_of_the_script() -> None:
         "weight_decay": 5e-4,
     }  # fmt: skip
     assert {key: options[key] for key in expected} == expected
+
+
+def test_idlvqs_base_training_is_cecs_first_stage() -> None:
+    ours, theirs = configs.load("cifar100_idlvq"), configs.load("cifar100_cec")
+    assert ours.backbone == theirs.backbone
+    assert ours.second is None
+    assert ours.train == dataclasses.replace(theirs.train, objective="idlvq")
+    assert make("idlvq", ours.options["idlvq"]).memory().per_class == 1
