@@ -10,7 +10,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -27,11 +26,11 @@ from fscil.data.session import Session
 from fscil.experiments import runner
 from fscil.experiments.bench import plan as plans
 from fscil.experiments.bench.collect import collect_bench
-from fscil.experiments.bench.engines import Failures, Grid, fill_grid
+from fscil.experiments.bench.grid import BenchFailures, Grid, fill_grid
 from fscil.experiments.bench.plan import BenchRequest, Plan, make_plan
 from fscil.experiments.recipes import own_recipe as find_own_recipe
 from fscil.experiments.run import Run
-from fscil.methods import REGISTRY, Prototypes, YourSelf
+from fscil.methods import REGISTRY, YourSelf
 from fscil.training.checkpoint import Classifier, save_classifier
 
 QUICK = ("train.epochs=2", "accelerator=cpu", "options.yourself.base_steps=2", "options.yourself.novel_steps=2")
@@ -43,11 +42,11 @@ def request(out: Path, methods: str = "yourself", **changes: Any) -> BenchReques
     return BenchRequest("digits", methods, draws=2, overrides=QUICK, out=out, **changes)
 
 
-def filled(plan: Plan, engine: str = "local", fresh: bool = False) -> Failures:
-    return fill_grid(Grid(plan, QUIET, fresh), engine)
+def filled(plan: Plan, fresh: bool = False) -> BenchFailures:
+    return fill_grid(Grid(plan, QUIET, fresh=fresh))
 
 
-def collected(plan: Plan, failures: Failures | None = None) -> Any:
+def collected(plan: Plan, failures: BenchFailures | None = None) -> Any:
     return collect_bench(Grid(plan, QUIET), failures or {})
 
 
@@ -292,7 +291,7 @@ def test_a_crash_is_reported_and_ends_with_code_one(tmp_path: Path, monkeypatch:
     done = CliRunner().invoke(app, [*arguments, *SETTINGS])
     assert done.exit_code == 1
     assert "yourself failed: ZeroDivisionError" in done.output
-    assert "Traceback" in next(tmp_path.rglob("yourself-error.txt")).read_text()
+    assert "Traceback" in next(tmp_path.rglob("yourself/shots-0/log.txt")).read_text()
     assert "ZeroDivisionError" in read_json(tmp_path / "x" / "bench.json")["left_out"]["yourself"]
 
 
@@ -351,21 +350,6 @@ def test_without_ray_a_sentence_says_what_to_install(tmp_path: Path, monkeypatch
         bench("--data", "digits", "--methods", "lazy", "--engine", "ray", "--out", tmp_path / "x")
 
 
-def test_ray_gives_the_same_numbers(finished: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a stand-in that does at once what ray does elsewhere: tasks, their order, and failures on the way."""
-    monkeypatch.setitem(sys.modules, "ray", _at_once())
-    plan = make_plan(request(tmp_path))
-    assert not filled(plan, "ray")
-    found = collected(plan)
-    expected = read_json(finished / "bench.json")["scores"]
-    assert {row.method: [r.metrics["aacc"] for r in row.results] for row in found.comparison.rows} == {
-        method: scores["aacc"] for method, scores in expected.items()
-    }
-    monkeypatch.setattr(Prototypes, "fit_base", lambda self, session: 1 / 0)
-    failures = filled(plan, "ray", fresh=True)
-    assert [method for _, method in failures] == ["prototypes"]
-
-
 def test_data_settings_name_the_benchmark() -> None:
     """Whatever is added to the data settings must make another folder; download alone does not change the data."""
     config = configs.load("digits")
@@ -385,27 +369,3 @@ def test_folders_from_before_a_key_keep_their_names() -> None:
 
 def _only(*names: str) -> dict[str, Any]:
     return {name: REGISTRY[name] for name in names}
-
-
-def _at_once() -> SimpleNamespace:
-    class Reference:
-        def __init__(self, value: Any) -> None:
-            self.value = value
-
-    def remote(**resources: Any) -> Callable[[Callable[..., Any]], Any]:
-        assert resources["num_cpus"] >= 1
-
-        def wrap(function: Callable[..., Any]) -> Any:
-            def start(*arguments: Any) -> Reference:
-                return Reference(function(*(a.value if isinstance(a, Reference) else a for a in arguments)))
-
-            return SimpleNamespace(remote=start)
-
-        return wrap
-
-    return SimpleNamespace(
-        is_initialized=lambda: True,
-        remote=remote,
-        wait=lambda references, num_returns: (references[:1], references[1:]),
-        get=lambda reference: reference.value,
-    )

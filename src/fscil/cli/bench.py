@@ -5,6 +5,16 @@ from typing import Annotated
 
 import typer
 
+from fscil.cli.engine import (
+    AddressOption,
+    CpusOption,
+    EngineOption,
+    GpusOption,
+    MemoryOption,
+    ParallelOption,
+    RetriesOption,
+    engine_settings,
+)
 from fscil.cli.options import DeterministicOption, DeviceOption, JsonOption, changes, print_json, say
 from fscil.core.errors import InputError
 
@@ -17,7 +27,13 @@ def bench(
         str, typer.Option("--data", help="The data set; see `fscil datasets` (default: the recipe's, or glyphs).")
     ] = "",
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of shot draws.")] = 3,
-    engine: Annotated[str, typer.Option("--engine", help="local: here, one by one; ray: on a cluster.")] = "local",
+    engine: EngineOption = "local",
+    address: AddressOption = None,
+    cpus: CpusOption = None,
+    gpus: GpusOption = None,
+    memory: MemoryOption = None,
+    max_parallel: ParallelOption = None,
+    retries: RetriesOption = 2,
     out: Annotated[Path | None, typer.Option("--out", help="Output folder (default: runs/bench-RECIPE).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue or extend what is in the output folder.")] = False,
     force: Annotated[bool, typer.Option("--force", help="Train and measure everything again.")] = False,
@@ -48,10 +64,11 @@ def bench(
     from fscil.core.progress import Reporter
     from fscil.core.storage import claim_folder, write_sealed, write_text
     from fscil.experiments.bench.collect import collect_bench
-    from fscil.experiments.bench.engines import ENGINES, Grid, fill_grid
+    from fscil.experiments.bench.grid import Grid, fill_grid
     from fscil.experiments.bench.plan import BenchRequest, make_plan
     from fscil.pages.bench.page import bench_html, bench_markdown, bench_text
 
+    settings = engine_settings(engine, address, cpus, gpus, memory, max_parallel, retries)
     name = Path(recipe).stem or data or "glyphs"
     folder = out or Path("runs") / f"bench-{name}{'-same-backbone' if same_backbone else ''}"
     request = BenchRequest(
@@ -62,15 +79,14 @@ def bench(
         same_backbone=same_backbone,
         checkpoints=tuple(checkpoint or ()),
         overrides=tuple(changes(overrides, device=device, deterministic=deterministic)),
-        out=folder.resolve() if engine == "ray" else folder,  # workers have another working directory
+        out=folder if settings.here else folder.resolve(),  # workers have another working directory
     )
-    if engine not in ENGINES:
-        raise InputError(f"There is no engine '{engine}'; choose {' or '.join(ENGINES)}.")
     plan = make_plan(request)
-    pick_device(plan.default.accelerator)
+    if settings.here:
+        pick_device(plan.default.accelerator)
     claim_folder(folder, force=force, resume=resume)
-    grid = Grid(plan, Reporter(), fresh=force)
-    failures = fill_grid(grid, engine)
+    grid = Grid(plan, Reporter(), fresh=force, settings=settings)
+    failures = fill_grid(grid)
     found = collect_bench(grid, failures)
     write_sealed(folder / "bench.json", found.to_json())
     write_text(folder / "bench.md", bench_markdown(found))

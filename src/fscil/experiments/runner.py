@@ -8,7 +8,6 @@ cells that are missing.
 
 import shutil
 import time
-import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -21,7 +20,7 @@ from fscil.core.config import LOOKS, BackboneConfig, Config, DataConfig, build, 
 from fscil.core.errors import InputError
 from fscil.core.hardware import describe, forget_peak, pick_device, settle
 from fscil.core.progress import Reporter, Update
-from fscil.core.storage import read_json, write_sealed, write_text
+from fscil.core.storage import read_json, write_sealed
 from fscil.data import Benchmark, load_benchmark
 from fscil.evaluation.features import FeatureCache
 from fscil.evaluation.fits import BaseFits, DrawState
@@ -29,7 +28,7 @@ from fscil.evaluation.identity import data_sha256, digest, session_sha256, weigh
 from fscil.evaluation.protocol import Examiner, prepare, run_method
 from fscil.evaluation.writer import make_result
 from fscil.methods import Method
-from fscil.training.checkpoint import Checkpoint, load_classifier, same_training
+from fscil.training.checkpoint import FIRST, LAST, STATE, Checkpoint, load_classifier, same_training
 from fscil.training.loop import train_base
 
 
@@ -51,11 +50,24 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Failure:
-    """Why something could not be measured, in a sentence."""
+class NetworkPlace:
+    """One base training and the folder with all that comes of it: what another process needs to open it."""
 
-    sentence: str
-    input: bool  # the user's to fix (or the method's limit), not a fault of the program
+    config: Config
+    folder: Path
+    checkpoint: Path | None = None  # a network that is there already
+    sessions: Callable[[Config, Reporter], Benchmark] | None = None  # instead of the config's data
+
+    def __hash__(self) -> int:
+        return hash(self.folder)  # a config holds tables, which have none
+
+    @property
+    def key(self) -> str:
+        return self.folder.name
+
+    def open(self, reporter: Reporter) -> "NetworkRun":
+        benchmark = self.sessions(self.config, reporter) if self.sessions else None
+        return NetworkRun(self.config, self.folder, reporter, checkpoint=self.checkpoint, benchmark=benchmark)
 
 
 class NetworkRun:
@@ -79,7 +91,6 @@ class NetworkRun:
         fresh: bool = False,  # train and measure again what is there already
     ) -> None:
         self.config, self.folder, self.reporter, self.fresh = config, Path(folder), reporter, fresh
-        self.device = pick_device(config.accelerator)
         settle(config)
         self.checkpoint = checkpoint or self.folder / "base" / "backbone.safetensors"
         self._given = checkpoint is not None
@@ -88,6 +99,11 @@ class NetworkRun:
             shutil.rmtree(self.folder / "fitted", ignore_errors=True)
         self._data: dict[int, str] = {}  # hash of every draw's images
         self._differences: set[str] = set()  # what was said of cells that were measured elsewhere
+
+    @cached_property
+    def device(self) -> torch.device:
+        """Of this machine, which need not be one that measures."""
+        return pick_device(self.config.accelerator)
 
     @cached_property
     def benchmark(self) -> Benchmark:
@@ -220,6 +236,12 @@ class NetworkRun:
         label = f"{method.title}, draw {draw}"
         return Cell(path, label, self.inputs(draw, method.name, method.options()), measure)
 
+    def clear(self) -> None:
+        """Delete what is made anew: the network, unless it was given, and what methods learned with it."""
+        shutil.rmtree(self.folder / "fitted", ignore_errors=True)
+        for file in [] if self._given else (FIRST, LAST, STATE):
+            (self.folder / "base" / file).unlink(missing_ok=True)
+
     def done(self, cell: Cell) -> bool:
         """Whether it was measured before; says once how that differs from how it would be measured now."""
         if not cell.done:
@@ -246,22 +268,6 @@ class NetworkRun:
             spent = round(time.monotonic() - started, 3)
             made = {"inputs": cell.inputs, "measuring_seconds": spent, "hardware": describe(self.device)}
             write_sealed(cell.path, {**made, **document})
-
-    def attempt(self, work: Callable[[], Any], name: str) -> Failure | None:
-        """One method's fault must not cost the others their night: it is written down and named."""
-        try:
-            work()
-        except InputError as error:
-            return Failure(str(error), input=True)
-        except Exception as error:
-            path = self.folder / f"{name}-error.txt"
-            write_text(path, "".join(traceback.format_exception(error)))
-            reason = " ".join(str(error).split())[:200]
-            return Failure(f"{type(error).__name__}: {reason} ({path})", input=False)
-        finally:
-            if self.device.type == "cuda":
-                torch.cuda.empty_cache()  # the next method's peak is its own
-        return None
 
     def extract(self, wanted: Sequence[Method]) -> None:
         """All features that these methods will ask for, with progress of their own: on a CPU they may take longest."""

@@ -28,6 +28,7 @@ from fscil.core.errors import InputError
 from fscil.core.storage import write_atomic
 
 FIRST, LAST = "first.safetensors", "backbone.safetensors"  # what the first of two stages leaves, and the last
+STATE = "state.safetensors"
 
 
 class Classifier(nn.Module):

@@ -22,6 +22,7 @@ from fscil.data.session import Session
 from fscil.objectives import OBJECTIVES, Setting, build_objective, objective_options
 from fscil.training.checkpoint import (
     LAST,
+    STATE,
     Checkpoint,
     Classifier,
     load_classifier,
@@ -217,11 +218,11 @@ class Trainer:
         if self.average:
             tensors |= {f"average.{name}": value for name, value in self.average.averages.items()}
         tensors["losses"] = self.losses
-        save_tensors(self.folder / "state.safetensors", tensors, self._info())
+        save_tensors(self.folder / STATE, tensors, self._info())
 
     def restore(self) -> None:
         """Continue from the last state, if there is one of the same training."""
-        path = self.folder / "state.safetensors"
+        path = self.folder / STATE
         if not path.exists():
             return
         tensors, info = read_tensors(path)
@@ -259,7 +260,7 @@ class Trainer:
         info = {**self._info(), "losses": [round(v, 6) for v in self.losses.tolist()]}
         extras = self.plain.objective.state_dict()
         save_classifier(self.folder / self.leaves, self.plain.classifier, info, extras)
-        (self.folder / "state.safetensors").unlink(missing_ok=True)
+        (self.folder / STATE).unlink(missing_ok=True)
 
     def _info(self) -> dict[str, Any]:
         return {

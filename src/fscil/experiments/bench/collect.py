@@ -4,17 +4,17 @@ from typing import Any
 
 from fscil import methods
 from fscil.core.errors import InputError
-from fscil.core.hardware import describe, pick_device
 from fscil.core.storage import read_json
 from fscil.evaluation.writer import commit
-from fscil.experiments.bench.engines import Failures, Grid
-from fscil.experiments.bench.plan import BASELINE, FLOOR, PlannedCell, PlannedMethod, PlannedNetwork
+from fscil.experiments.bench.grid import BenchFailures, Grid
+from fscil.experiments.bench.plan import BASELINE, FLOOR, PlannedCell, PlannedMethod
 from fscil.experiments.recipes import year_of
+from fscil.experiments.runner import NetworkPlace
 from fscil.results.bench import Bench, BenchDraw, BenchMethod, BenchNetwork, Rows
 from fscil.results.result import Result, check_comparable, parse_result
 
 
-def collect_bench(grid: Grid, failures: Failures) -> Bench:
+def collect_bench(grid: Grid, failures: BenchFailures) -> Bench:
     """Every method whose draws are all there; the others are named with the reason."""
     plan = grid.plan
     whole = [planned for planned in plan.methods if all(grid.done(cell) for cell in plan.cells_of(planned))]
@@ -41,7 +41,7 @@ def collect_bench(grid: Grid, failures: Failures) -> Bench:
         rows=tuple(_method(planned, results[planned.method]) for planned in whole),
         networks=tuple(_network(grid, network) for network in plan.networks if network.key in keys),
         left_out=left_out,
-        hardware=describe(pick_device(plan.default.accelerator)),
+        hardware=first.hardware,
         commit=commit() or "",
     )
 
@@ -66,7 +66,7 @@ def _method(planned: PlannedMethod, results: list[Result]) -> BenchMethod:
     )
 
 
-def _network(grid: Grid, network: PlannedNetwork) -> BenchNetwork:
+def _network(grid: Grid, network: NetworkPlace) -> BenchNetwork:
     cells = [cell for cell in grid.plan.cells(network) if grid.done(cell)]
     first = _read(cells[0])
     stages = [stage for stage in (network.config.train, network.config.second) if stage]

@@ -17,6 +17,7 @@ from fscil.core.config import Config, to_dict
 from fscil.core.errors import InputError, nearest
 from fscil.experiments.recipes import default_recipe, own_recipe
 from fscil.experiments.run import obstacle
+from fscil.experiments.runner import NetworkPlace
 from fscil.training.checkpoint import load_classifier, same_training
 
 BASELINE, FLOOR = "prototypes", "lazy"  # always measured: what the others are compared with
@@ -52,26 +53,13 @@ class BenchRequest:
 
 
 @dataclass(frozen=True)
-class PlannedNetwork:
-    """One base training and the folder with all that comes of it, laid out as `fscil run` lays out its own."""
-
-    config: Config
-    folder: Path
-    checkpoint: Path | None = None  # a network that is there already
-
-    @property
-    def key(self) -> str:
-        return self.folder.name
-
-
-@dataclass(frozen=True)
 class PlannedCell:
     """One method on one network and one draw of the shots."""
 
     method: str
     draw: int
     config: Config  # of the method's recipe
-    network: PlannedNetwork
+    network: NetworkPlace
 
     @property
     def path(self) -> Path:
@@ -84,7 +72,7 @@ class PlannedMethod:
 
     method: str
     config: Config
-    network: PlannedNetwork
+    network: NetworkPlace
 
 
 @dataclass(frozen=True)
@@ -95,11 +83,11 @@ class Plan:
     left_out: Mapping[str, str]  # method -> why it cannot run here
 
     @property
-    def networks(self) -> list[PlannedNetwork]:
+    def networks(self) -> list[NetworkPlace]:
         """In the order in which they are needed."""
         return list({planned.network.key: planned.network for planned in self.methods}.values())
 
-    def cells(self, network: PlannedNetwork) -> list[PlannedCell]:
+    def cells(self, network: NetworkPlace) -> list[PlannedCell]:
         """All cells on one network. Class means are measured on every network: they show what its training gave."""
         members = [planned for planned in self.methods if planned.network.key == network.key]
         configs_of = {BASELINE: members[0].config, **{planned.method: planned.config for planned in members}}
@@ -125,7 +113,7 @@ def make_plan(request: BenchRequest) -> Plan:
         default = _as_trained(default, request)
     planned: list[PlannedMethod] = []
     left_out: dict[str, str] = {}
-    networks: list[PlannedNetwork] = []
+    networks: list[NetworkPlace] = []
     for name in request.names:
         config = _config(name, family, default, request)
         given = _given(config, request)
@@ -137,7 +125,7 @@ def make_plan(request: BenchRequest) -> Plan:
             continue
         network = next((network for network in networks if _same(network.config, config)), None)
         if network is None:
-            network = PlannedNetwork(config, request.out / "networks" / _key(config), given)
+            network = NetworkPlace(config, request.out / "networks" / _key(config), given)
             networks.append(network)
         planned.append(PlannedMethod(name, config, network))
     _check_all_used(request, networks)
@@ -232,7 +220,7 @@ def _given(config: Config, request: BenchRequest) -> Path | None:
     return next((p for p in request.checkpoints if _same(replace(_stored(p), deterministic=False), wanted)), None)
 
 
-def _check_all_used(request: BenchRequest, networks: Sequence[PlannedNetwork]) -> None:
+def _check_all_used(request: BenchRequest, networks: Sequence[NetworkPlace]) -> None:
     used = {network.checkpoint for network in networks}
     for path in request.checkpoints:
         if path not in used:
