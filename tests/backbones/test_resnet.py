@@ -54,6 +54,22 @@ def test_resnet20_maps_and_features() -> None:
         extract(network, images, (1,))
 
 
+@pytest.mark.parametrize("kind", ["resnet18", "resnet20"])
+def test_signed_features_are_the_map_before_the_last_relu(kind: str) -> None:
+    networks = [build_backbone(BackboneConfig(kind=kind, signed=signed)).eval() for signed in (False, True)]
+    networks[1].load_state_dict(networks[0].state_dict())
+    images, maps = torch.rand(2, 3, 32, 32), []
+    for network in networks:
+        seen = network.last_block().register_forward_hook(lambda _, __, out: maps.append(out))
+        with torch.no_grad():
+            features = network(images)
+        seen.remove()
+        assert torch.allclose(features, maps[-1].mean((2, 3)), atol=1e-6)
+    assert torch.equal(maps[1].relu(), maps[0])
+    assert (maps[1] < 0).any()
+    assert len(list(networks[1].last_stage().children())) == (3 if kind == "resnet20" else 2)
+
+
 @pytest.mark.parametrize("kind", ["vit", "resnet12", "resnet18", "resnet20"])
 def test_a_forward_pass_can_be_cut_after_every_stage(kind: str) -> None:
     network = build_backbone(BackboneConfig(kind=kind, depth=3)).eval()

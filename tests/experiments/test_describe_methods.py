@@ -18,7 +18,19 @@ from fscil.experiments.recipes import describe_methods, year_of
 from fscil.methods import REGISTRY
 
 # Take a name out with its first stored row.
-NOT_MEASURED = {"finetune", "joint", "icarl", "lda", "ridge", "ranpac", "subspace-reg", "orco", "topic", "idlvq"}
+NOT_MEASURED = {
+    "finetune",
+    "joint",
+    "icarl",
+    "lda",
+    "ridge",
+    "ranpac",
+    "subspace-reg",
+    "orco",
+    "topic",
+    "idlvq",
+    "df-replay",
+}
 
 
 @pytest.fixture

@@ -54,6 +54,7 @@ QUICK: dict[str, dict[str, Any]] = {
     "ranpac": {"width": 64},
     "joint": {"batch": 16},
     "icarl": {"epochs": 1, "exemplars": 3},
+    "df-replay": {"generator_epochs": 2, "generator_iterations": 2, "generator_batch": 16, "scale": 16.0},
     "yourself": {"layers": (2, 3), "batch_classes": 8},
     "subspace-reg": {"lr": 0.02},  # ten times the published rate for a twenty-fifth of the published steps
     # As NC-FSCIL below: a projector that has learned nothing answers one class for all.

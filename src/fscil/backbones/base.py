@@ -80,6 +80,10 @@ class Backbone(nn.Module, ABC):
         """The last residual block, which lies behind stage `stages - 1`: what is tuned where the rest stays."""
         raise InputError(f"{type(self).__name__} has no last block of its own; take a network of one kind.")
 
+    def last_stage(self) -> nn.Module:
+        """All that lies behind stage `stages - 1`, which in a ResNet are several blocks."""
+        return self.last_block()
+
     def checked(self, stage: int) -> int:
         if not 0 <= stage <= self.stages:
             raise InputError(f"Stage {stage} does not exist: the network can be cut after stages 0 to {self.stages}.")

@@ -3,7 +3,8 @@
 - ResNet-12: four blocks of three 3x3 convolutions, 64, 160, 320 and 640 wide, each with a 1x1 shortcut and a 2x2
   max-pool; no stem. As NC-FSCIL trains it from scratch (Yang et al., ICLR 2023): the CNN that teaches the ViT.
 - ResNet-20: three stages, 16, 32 and 64 wide, as CEC and all who build on its code take it for CIFAR-100. The published
-  features are those after the last ReLU, and the shortcuts between stages are 1x1 convolutions.
+  features are those after the last ReLU (before it with `backbone.signed`, as others have them), and the shortcuts
+  between stages are 1x1 convolutions.
 - ResNet-18: four stages, 64 to 512 wide; with a 3x3 stem for small images (ALICE on CIFAR-100), or with ImageNet's 7x7
   stem and max-pool (`backbone.stem=imagenet`: CEC, FACT and others on miniImageNet and CUB-200).
 """
@@ -23,8 +24,9 @@ from fscil.core.errors import InputError
 class BasicBlock(nn.Module):
     """Two 3x3 convolutions around an identity, or around a 1x1 convolution where the shape changes."""
 
-    def __init__(self, inputs: int, width: int, stride: int) -> None:
+    def __init__(self, inputs: int, width: int, stride: int, signed: bool = False) -> None:
         super().__init__()
+        self.signed = signed  # the sum leaves without a ReLU
         self.conv1 = nn.Conv2d(inputs, width, 3, stride, padding=1, bias=False)
         self.norm1 = nn.BatchNorm2d(width)
         self.conv2 = nn.Conv2d(width, width, 3, padding=1, bias=False)
@@ -35,7 +37,8 @@ class BasicBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         y = F.relu(self.norm1(self.conv1(x)))
-        return F.relu(self.norm2(self.conv2(y)) + self.shortcut(x))
+        summed = self.norm2(self.conv2(y)) + self.shortcut(x)
+        return summed if self.signed else F.relu(summed)
 
 
 class WideBlock(nn.Module):
@@ -84,8 +87,11 @@ class ConvNet(Backbone):
         return self.row()[self.checked(stage) :](inner).mean((2, 3))
 
     def last_block(self) -> nn.Module:
-        last = self.row()[-1]
+        last = self.last_stage()
         return last[-1] if isinstance(last, nn.Sequential) else last
+
+    def last_stage(self) -> nn.Module:
+        return self.row()[-1]
 
     def forward_layers(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
         if blocks:
@@ -119,7 +125,7 @@ class ResNet12(ConvNet):
 
 
 class ResNet(ConvNet):
-    """Features are never negative."""
+    """Features are never negative, unless `signed`: the last block then has no ReLU."""
 
     def __init__(self, config: BackboneConfig, title: str, stem: nn.Sequential, widths: Sequence[int], blocks: int):
         super().__init__(config, title, widths)
@@ -129,7 +135,8 @@ class ResNet(ConvNet):
         for place, width in enumerate(widths):
             # The first block of a stage halves the map, except in the first stage.
             first = BasicBlock(inputs, width, stride=2 if place else 1)
-            stages.append(nn.Sequential(first, *[BasicBlock(width, width, stride=1) for _ in range(blocks - 1)]))
+            ends = [config.signed and place == len(widths) - 1 and after == blocks - 1 for after in range(1, blocks)]
+            stages.append(nn.Sequential(first, *[BasicBlock(width, width, stride=1, signed=end) for end in ends]))
             inputs = width
         self.trunk = nn.Sequential(*stages)
         if config.start == "normal":

@@ -84,6 +84,7 @@ class BackboneConfig(Checked):
     # First weights of a ResNet's convolutions: normal, by their outputs; or torch's own, uniform and about 2.4 times
     # smaller, so that the same rate turns them faster at first: batch-norm hides their length.
     start: Literal["normal", "torch"] = "normal"
+    signed: bool = False  # resnet18, resnet20: features are those before the last ReLU, and may be negative
     patch_size: Count = 8
     embed_dim: Count = 64
     depth: Count = 8

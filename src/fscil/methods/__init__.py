@@ -10,6 +10,7 @@ from fscil.methods.base import Method
 from fscil.methods.c_fscil import CFSCIL
 from fscil.methods.cec import CEC
 from fscil.methods.clom import CLOM
+from fscil.methods.df_replay import DFReplay
 from fscil.methods.fact import FACT
 from fscil.methods.fecam import FeCAM
 from fscil.methods.finetune import Finetune
@@ -35,7 +36,7 @@ from fscil.methods.yourself import YourSelf
 
 _METHODS: tuple[type[Method], ...] = (
     Lazy, Finetune, Joint, ICaRL, LDA, Ridge, RanPAC, Prototypes, CLOM, S3C, SAVC, SPPR, CEC, LIMIT, FACT, CFSCIL,
-    NCFSCIL, ALICE, TEEN, FeCAM, SubspaceRegularizer, OrCo, TOPIC, IDLVQ, Whitened, YourSelf,
+    NCFSCIL, ALICE, TEEN, FeCAM, SubspaceRegularizer, OrCo, TOPIC, IDLVQ, DFReplay, Whitened, YourSelf,
 )  # fmt: skip
 REGISTRY = {method.name: method for method in _METHODS}
 

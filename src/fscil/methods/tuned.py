@@ -1,4 +1,4 @@
-"""What references that go on training the network have in common: a cosine classifier, and steps of SGD on both."""
+"""What methods that go on training the network have in common: a cosine classifier, and steps of SGD on both."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

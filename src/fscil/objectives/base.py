@@ -134,6 +134,6 @@ def restored(make: Callable[[], M], state: Mapping[str, Tensor]) -> M:
     return module.eval().requires_grad_(False)
 
 
-def cosine_logits(features: Tensor, rows: Tensor, scale: float) -> Tensor:
+def cosine_logits(features: Tensor, rows: Tensor, scale: float | Tensor) -> Tensor:
     with torch.autocast(features.device.type, enabled=False):
         return scale * F.linear(F.normalize(features.float(), dim=-1), F.normalize(rows.float(), dim=-1))

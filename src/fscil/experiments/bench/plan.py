@@ -186,7 +186,7 @@ def _key(config: Config) -> str:
 # their names.
 _LATER = {
     "": ("deterministic", "second"),
-    "backbone": ("start", "parts"),
+    "backbone": ("start", "signed", "parts"),
     "train": (
         "milestones",
         "gamma",
