@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from docs_maker.former import mark
+from fscil.methods import REGISTRY
 from fscil.metrics.names import label
 from fscil.pages.kit.prose import number, signed
 from fscil.pages.kit.table import Table, table
@@ -37,7 +38,8 @@ def printed_rows_table(
         places = [str(ranks[key].index(group) + 1) for key in _SCORES]
         first = number(_mean(group, "base_first"))
         on_new = [number(_mean(group, "novel")), new.get(row.key, "–")]
-        name = f"{method_title(row.key)}{mark(group)}"
+        kind = REGISTRY[row.key].mark if row.key in REGISTRY else ""
+        name = f"{method_title(row.key)}{f' ({kind})' if kind else ''}{mark(group)}"
         lines.append([name, first, row.sessions[0].text, *scores, *on_new, *places])
     return table("Our reimplementations beside the printed rows", _HEADER, lines)
 

@@ -71,7 +71,7 @@ def methods(
 ) -> None:
     """The methods there are: paper, needs, recipes, what was measured here, known differences."""
     from fscil.experiments.recipes import describe_methods
-    from fscil.methods import find
+    from fscil.methods import MARKS, find
 
     wanted = [find(name).name for name in names or []]
     rows = [row for row in describe_methods(results) if not wanted or row["name"] in wanted]
@@ -82,6 +82,8 @@ def methods(
         say(f"{row['name']}: {row['title']}, {row['paper']}")
         if row["summary"]:
             say(f"    {row['summary']}")
+        if row["mark"]:
+            say(f"    {row['mark']}: {MARKS[row['mark']]}")
         needs = [_NEEDS[need] for need in row["needs"]]
         say(f"    needs: {', '.join(needs) or 'final features only'}")
         if row["keeps"]:

@@ -6,7 +6,7 @@ from typing import Any
 from fscil.core.config import build
 from fscil.core.errors import InputError, nearest
 from fscil.methods.alice import ALICE
-from fscil.methods.base import Method
+from fscil.methods.base import MARKS, Method
 from fscil.methods.c_fscil import CFSCIL
 from fscil.methods.cec import CEC
 from fscil.methods.clom import CLOM

@@ -22,6 +22,13 @@ from fscil.methods.module_state import plain, remade
 # the momentum undampened, so that with dampening 0.9 the first step counts ten times. "dampened": as every other.
 FirstStep = Literal["released", "dampened"]
 
+# What stands behind a title in every table, and what it means.
+Mark = Literal["", "reference", "reconstruction"]
+MARKS: dict[Mark, str] = {
+    "reference": "a bound or a simple baseline, no published system",
+    "reconstruction": "parts of it are our reading, as neither code nor paper settles them",
+}
+
 
 @dataclass
 class Method(Checked, ABC):
@@ -33,7 +40,7 @@ class Method(Checked, ABC):
     # What a session must carry: of "layers", "images", "backbone"; or "tunes" alone: pixels without features, and in
     # the base session a network of its own to change.
     needs: ClassVar[frozenset[str]] = frozenset()
-    mark: ClassVar[Literal["", "reference", "reconstruction"]] = ""  # stands behind the title in every table
+    mark: ClassVar[Mark] = ""  # what it is, if not its authors' system; see MARKS
     differences: ClassVar[str] = ""  # known differences from the paper or its code, in one line
 
     def __init_subclass__(cls) -> None:
