@@ -38,7 +38,7 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 $(VENV)/.installed-web: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet -e '.[web,onnx]'
+	$(BIN)/python -m pip install --quiet -e '.[web,onnx,photos]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

@@ -135,7 +135,7 @@ def main() -> int:
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         project = Path(folder) / "project"
-        make_demo(project).close()
+        make_demo(project, "glyphs").close()
         call = "serve(pathlib.Path(sys.argv[1]), port=0, no_token=True)"
         script = f"import sys, pathlib; from fscil.web.serve import serve; {call}"
         server = subprocess.Popen([sys.executable, "-c", script, str(project)], stdout=subprocess.PIPE, text=True)

@@ -272,7 +272,7 @@ def speed() -> None:
     data = load()
     train = data.train.images.reshape(100, -1, 32, 32, 3)
     with tempfile.TemporaryDirectory() as folder:
-        learner = Learner.create(Path(folder) / "p")
+        learner = Learner.create(Path(folder) / "p", "glyphs")
         print("   known    learn one    first answer after it    open and answer    (ms, medians)")
         made = 0
         for known in (0, 1, 10, 100, 300, 1000):

@@ -12,6 +12,7 @@ import pytest
 
 TESTS = Path(__file__).parent
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("FSCIL_ENCODER", "glyphs")  # the small one: what photographs are seen with has tests of its own
 os.environ.setdefault("FSCIL_CACHE", str(TESTS.parent / ".pytest_cache" / "fscil"))
 # Helper modules of the tests (feature_worlds and the like) are imported by their plain names; docs_maker, which is not
 # part of the package, stands beside src.

@@ -165,7 +165,7 @@ def make_sources(folder: Path, *, model: bool) -> Path:
     for number, name in enumerate(("first", "second", "third", "fourth")):
         drawn(source / "pictures" / name, count=PICTURES, seed=number)
     for arguments in (
-        ["teach", "init", source / "project"],
+        ["teach", "init", source / "project", "--encoder", "glyphs"],
         ["teach", "add", source / "project", "first", source / "pictures" / "first"],
         ["teach", "add", source / "project", "second", source / "pictures" / "second"],
         ["teach", "backup", source / "project", source / "backup.zip"],

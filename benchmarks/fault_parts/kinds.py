@@ -261,7 +261,7 @@ def _model(path: Path) -> None:
     from fscil.teach import Learner
 
     rng = np.random.default_rng(0)
-    with Learner.create(path.parent / "exported") as learner:
+    with Learner.create(path.parent / "exported", "glyphs") as learner:
         for name in ("one", "two"):
             learner.learn(name, [rng.integers(0, 256, (32, 32, 3), dtype=np.uint8) for _ in range(2)])
         learner.export(path)

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from teach_samples import encoded, noise
 
-from fscil.data.images import FORMATS, ImageError
+from fscil.data.images import FORMATS, ImageError, open_image
 from fscil.teach import Skipped
 from fscil.teach.project.limits import MAX_FILE_BYTES, MAX_PIXELS
 from fscil.teach.project.pictures import Picture, read, read_all
@@ -77,7 +77,7 @@ def test_too_many_bytes_or_pixels(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         read(big, "x", 16)
 
 
-@pytest.mark.parametrize("side", [7000, 20_000, 60_000])
+@pytest.mark.parametrize("side", [7100, 20_000, 60_000])
 def test_decompression_bombs(side: int) -> None:
     """A PNG of a few hundred bytes that says it is huge: only its header is real."""
     assert side * side > MAX_PIXELS
@@ -102,6 +102,15 @@ def test_truncated_and_damaged_files(kind: str) -> None:
     for start in (4, len(whole) // 3):  # damaged in the middle: decoded somehow or refused, never another error
         broken = whole[:start] + bytes(40) + whole[start + 40 :]
         assert isinstance(read_all([broken], 16, keep=True)[0], Picture | Skipped)
+
+
+def test_what_telephones_write_is_named(tmp_path: Path) -> None:
+    heic = b"\0\0\0\x18ftypheic\0\0\0\0mif1heic" + bytes(200)
+    assert "HEIC" in refusal(heic)
+    (tmp_path / "IMG_0001.HEIC").write_bytes(heic)
+    with pytest.raises(ImageError, match="save it as JPEG"):
+        open_image(tmp_path / "IMG_0001.HEIC", MAX_PIXELS)
+    assert "HEIC" not in refusal(b"\0\0\0\x18ftypisom" + bytes(200))
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0", b"GIF89a", b"%!PS-Adobe"])

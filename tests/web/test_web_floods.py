@@ -300,7 +300,7 @@ def test_all_pixels_of_a_request_are_counted_before_any_is_decoded(gated: GatedL
     for path, data in (("predict", {}), ("learn", {"name": "bomb"})):
         answer = client.post(f"/api/{path}", data=data, files=uploads(*[bomb] * 32))
         assert answer.status_code == 413
-        assert "1270 million pixels together, and one request may have 200" in answer.json()["error"]
+        assert "1270 million pixels together, and one request may have 250" in answer.json()["error"]
     assert gated.read_sizes == []
     gated.gate.set()
     most = MAX_PIXELS // (6300 * 6300)

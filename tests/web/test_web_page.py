@@ -24,7 +24,7 @@ DESKTOP = {"width": 1280, "height": 900}
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("demo") / "project"
-    make_demo(folder).close()
+    make_demo(folder, "glyphs").close()
     return folder
 
 

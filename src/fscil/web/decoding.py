@@ -13,7 +13,7 @@ from fscil.teach.project.pictures import open_checked
 from fscil.web.guard import busy
 
 MILLION = 1_000_000
-MAX_PIXELS = 200 * MILLION  # of all pictures of a request: some 12 seconds for the slowest formats
+MAX_PIXELS = 250 * MILLION  # of all pictures of a request: some 15 seconds for the slowest formats
 QUICK = 25 * MILLION  # up to here a request takes the quick lane
 
 

@@ -1,21 +1,40 @@
-"""The demo project: the ten digits in printed type, five images each, so that a drawing has something to match."""
+"""The demo project. With the encoder for photographs it knows two motifs, five pictures each, and photographs can be
+added at once; with `glyphs` it knows the ten digits in printed type, so that a drawing has something to match.
+"""
 
 from pathlib import Path
 
 import numpy as np
 
 from fscil.teach import Learner
+from fscil.teach.encoders import loading
 
 DIGITS = "0123456789"
 SHOTS = 5
+# Of scikit-learn's two sample photographs: https://scikit-learn.org/stable/datasets/loading_other_datasets.html
+MOTIFS = {"temple": "china.jpg", "flower": "flower.jpg"}
+# Left, top and side of a part of a picture 640 wide and 427 high.
+PARTS = ((0, 0, 427), (213, 0, 427), (106, 0, 400), (60, 20, 380), (200, 40, 380))
 
 
-def make_demo(folder: Path) -> Learner:
-    """A project in an empty folder that already knows the digits."""
-    learner = Learner.create(folder, encoder="glyphs")
-    for digit in DIGITS:
-        learner.learn(digit, printed(digit, SHOTS))
+def make_demo(folder: Path, encoder: str = "") -> Learner:
+    """A project in an empty folder that knows something already."""
+    encoder = encoder or loading.default()
+    learner = Learner.create(folder, encoder)
+    if encoder == "glyphs":
+        for digit in DIGITS:
+            learner.learn(digit, printed(digit, SHOTS))
+    else:
+        for name, file in MOTIFS.items():
+            learner.learn(name, parts(file))
     return learner
+
+
+def parts(file: str) -> list[np.ndarray]:
+    from sklearn.datasets import load_sample_image
+
+    photograph = load_sample_image(file)
+    return [photograph[top : top + side, left : left + side] for left, top, side in PARTS]
 
 
 def printed(character: str, count: int) -> list[np.ndarray]:

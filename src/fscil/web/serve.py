@@ -23,6 +23,7 @@ import numpy as np
 
 from fscil.core.errors import InputError
 from fscil.teach import Learner
+from fscil.teach.encoders import loading
 
 if TYPE_CHECKING:  # needs the packages of the extra
     from fscil.web.guard import Rules
@@ -69,6 +70,8 @@ def serve(
         if no_token:
             warning = "Without a token everyone with an account on this machine can use the page."
             print(f"Warning: {warning}", file=sys.stderr, flush=True)
+        if demo and (advice := loading.advice("")):
+            print(f"Note: {advice}", flush=True)
         print("Nothing leaves this machine. Press Ctrl-C to stop.", flush=True)
         if open_browser:
             link = stack.enter_context(_link(page_address(host, own_port, rules.token)))

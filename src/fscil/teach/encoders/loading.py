@@ -4,14 +4,26 @@ The networks' own modules are imported where they are needed: torch takes second
 """
 
 import hashlib
+import os
 from pathlib import Path
 
 from fscil.core.errors import InputError, nearest
-from fscil.teach.encoders import package
+from fscil.teach.encoders import package, photos
 from fscil.teach.learning.encoder import Encoder, Reference
 from fscil.teach.project.files import write_bytes
 
 TIMM = "timm:"
+VARIABLE = "FSCIL_ENCODER"
+
+
+def default() -> str:
+    """The encoder of a new project that names none: one for photographs where it is installed."""
+    return os.environ.get(VARIABLE) or ("photos" if photos.PHOTOS["photos"].installed() else "glyphs")
+
+
+def advice(chosen: str) -> str:
+    """For who did not choose an encoder where that for photographs is missing; else nothing."""
+    return "" if chosen or os.environ.get(VARIABLE) or default() != "glyphs" else photos.HINT
 
 
 def find(name: str, state: Path | None) -> Encoder:
@@ -24,15 +36,19 @@ def find(name: str, state: Path | None) -> Encoder:
         from fscil.teach.encoders.torch_encoder import refer_to
 
         return load(refer_to("package", name, package.network_file(name)), Path())
+    if name in photos.PHOTOS:
+        return load(photos.refer_to(name), Path())
     path = Path(name).expanduser()
     if path.exists():
         return _checkpoint(path / "backbone.safetensors" if path.is_dir() else path, state)
-    valid = nearest(name, package.stored())
+    valid = nearest(name, [*package.stored(), *photos.PHOTOS])
     raise InputError(f"There is no encoder '{name}'; {valid} Or give a checkpoint of `fscil train`, or timm:NAME.")
 
 
 def check(reference: Reference, state: Path) -> None:
     """Refuse weights that changed; quick, without loading the network. (timm's are checked when they are loaded.)"""
+    if reference.kind == photos.KIND:
+        photos.check(reference)
     path = _weights_file(reference, state)
     if path is None:
         return
@@ -52,6 +68,9 @@ def check(reference: Reference, state: Path) -> None:
 
 def load(reference: Reference, state: Path) -> Encoder:
     """The encoder of an existing project."""
+    if reference.kind == photos.KIND:
+        photos.check(reference)
+        return photos.load_photos(reference)
     path = _weights_file(reference, state)
     if path is None:
         from fscil.teach.encoders.timm_networks import load_timm
@@ -75,7 +94,7 @@ def load(reference: Reference, state: Path) -> Encoder:
 
 
 def _weights_file(reference: Reference, state: Path) -> Path | None:
-    """None for timm's, which keeps its own."""
+    """None for timm's and for those of installed packages, which are elsewhere."""
     if reference.kind == "package":
         return package.network_file(reference.name)
     return {"checkpoint": state / "encoder.safetensors", "onnx": state / "encoder.onnx"}.get(reference.kind)

@@ -22,7 +22,7 @@ BATCH = 64  # images in one run of a network
 class Reference:
     """What a project keeps of its encoder."""
 
-    kind: str  # package, checkpoint, timm or onnx
+    kind: str  # package, photos, checkpoint, timm or onnx
     name: str  # as the user gave it
     sha256: str  # of the weights
     image_size: int

@@ -48,15 +48,15 @@ def export(snapshot: Snapshot, encoder: Encoder, state: Path, own: Sequence[byte
     metadata = _metadata(snapshot, encoder)
     set_knowledge(model, snapshot.knowledge.weights, calibration.temperature, calibration.level, metadata)
     content = sealed(model.SerializeToString())
-    whole = [np.asarray(upright(open_checked(each))) for each in own] or _made_up(encoder.reference.image_size)
-    difference, any_size = _compare(snapshot, encoder, content, whole)
+    pictures = own or _made_up(encoder.reference.image_size)
+    difference, any_size = _compare(snapshot, encoder, content, pictures)
     if difference > TOLERANCE:
         raise InputError(
             f"The exported model disagrees with the project (by {difference:.2g} in a confidence) and was not written; "
             f"please report this with the name of the encoder, {encoder.reference.name}."
         )
     write_bytes(path, content)
-    return ExportReport(str(path), len(content), len(snapshot.knowledge.memories), len(whole), difference, any_size)
+    return ExportReport(str(path), len(content), len(snapshot.knowledge.memories), len(pictures), difference, any_size)
 
 
 def _without_classes(encoder: Encoder, state: Path) -> Any:
@@ -92,14 +92,19 @@ def _metadata(snapshot: Snapshot, encoder: Encoder) -> dict[str, str]:
     }
 
 
-def _compare(snapshot: Snapshot, encoder: Encoder, content: bytes, whole: Sequence[np.ndarray]) -> tuple[float, float]:
+def _compare(
+    snapshot: Snapshot, encoder: Encoder, content: bytes, pictures: Sequence[bytes | np.ndarray]
+) -> tuple[float, float]:
     """The largest difference of a confidence with pictures scaled beforehand, and scaled inside the model."""
     session, size = open_session(content), encoder.reference.image_size
-    squares = [square(Image.fromarray(picture), size) for picture in whole]
+    squares, raw = [], []
+    for each in pictures:  # one after the other: sixty-four photographs do not fit into memory together
+        whole = each if isinstance(each, np.ndarray) else np.asarray(upright(open_checked(each)))
+        squares.append(square(Image.fromarray(whole), size))
+        raw.append(session.run(["confidences"], {"images": whole[None]})[0])
     expected = snapshot.probabilities(encoder.embed(squares))
-    prepared = session.run(["confidences"], {"images": np.stack(squares)})[0]
-    raw = np.concatenate([session.run(["confidences"], {"images": picture[None]})[0] for picture in whole])
-    return float(np.abs(prepared - expected).max()), float(np.abs(raw - expected).max())
+    prepared = np.concatenate([session.run(["confidences"], {"images": each[None]})[0] for each in squares])
+    return float(np.abs(prepared - expected).max()), float(np.abs(np.concatenate(raw) - expected).max())
 
 
 def _made_up(size: int) -> list[np.ndarray]:

@@ -6,7 +6,7 @@ from fscil.core.errors import InputError
 from fscil.core.text import character_name, hidden, visible
 
 MAX_FILE_BYTES = 20_000_000
-MAX_PIXELS = 40_000_000  # checked before a picture is decoded
+MAX_PIXELS = 50_000_000  # what telephones take at most by themselves; checked before a picture is decoded
 MAX_NAME = 80  # characters
 MAX_IMAGES_AT_ONCE = 10_000  # one call of `learn`: all its pictures are in memory together
 
