@@ -45,7 +45,9 @@ from fscil.experiments.bench.plan import own_recipe
 from fscil.methods import REGISTRY, Method, Prototypes, make
 from fscil.training.checkpoint import tensors_sha256
 
-NAMES = sorted(REGISTRY)
+RECTIFIED = "+rectify"  # behind the name of a method: with `rectify = true`
+PLAIN_NAMES = sorted(REGISTRY)
+NAMES = [*PLAIN_NAMES, *(name + RECTIFIED for name in ("lda", "savc"))]  # of numbers in double, of turned images
 FLOOR = {"lazy"}  # never predicts a new class, by design
 FORGETFUL = {"finetune"}  # on a network that was never trained it names one class, the last it learned
 COMPARERS = {"sppr"}  # compare by a network that eight base classes cannot teach to compare new ones
@@ -73,20 +75,31 @@ QUICK: dict[str, dict[str, Any]] = {
 _COUNTS, _FEW, _ENOUGH = ("steps", "epochs", "episodes", "iterations"), 6, 40
 
 
+def kind(name: str) -> type[Method]:
+    return REGISTRY[name.removesuffix(RECTIFIED)]
+
+
+def made(name: str, given: dict[str, Any]) -> Method:
+    return make(kind(name).name, {**given, "rectify": RECTIFYING} if name.endswith(RECTIFIED) else given)
+
+
+RECTIFYING = {"layers": [2, 3], "batch_classes": 8, "base_steps": 6, "novel_steps": 6}
+
+
 class Looker(Prototypes):
     needs = frozenset({"images"})
 
 
 def options(name: str, most: int = _FEW) -> dict[str, Any]:
-    fields = dataclasses.fields(REGISTRY[name])
+    fields = dataclasses.fields(kind(name))
     counts: dict[str, Any] = {field.name: field.default for field in fields if field.name.endswith(_COUNTS)}
     few = {key: min(value, most) for key, value in counts.items() if isinstance(value, int)}
     few |= {key: tuple(min(v, most) for v in value) for key, value in counts.items() if isinstance(value, tuple)}
-    return few | QUICK.get(name, {})
+    return few | QUICK.get(kind(name).name, {})
 
 
 def fresh(name: str, **changes: Any) -> Method:
-    method = make(name, {**options(name), **changes})
+    method = made(name, {**options(name), **changes})
     method.start(seed=0, depth=DEPTH, device=CPU)
     return method
 
@@ -108,7 +121,7 @@ def learn(method: Method, sessions: list[Session]) -> None:
 def run(name: str, benchmark: Benchmark) -> Outcome:
     """Through the protocol, which itself refuses scores of another shape than (images, classes seen) or not finite."""
     network = tiny_network(benchmark.base)
-    return run_method(make(name, options(name)), benchmark, tiny_features(benchmark.base), network=network)
+    return run_method(made(name, options(name)), benchmark, tiny_features(benchmark.base), network=network)
 
 
 def matrix(name: str, benchmark: Benchmark) -> list[list[float]]:
@@ -149,10 +162,10 @@ def test_scores_are_finite_and_grow_with_the_classes(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_it_learns_an_easy_world(name: str) -> None:
     sessions, exams = make_world(spread=0.2)
-    method = make(name, options(name, _ENOUGH))
+    method = made(name, options(name, _ENOUGH))
     method.start(seed=0, depth=DEPTH, device=CPU)
     said = refusal(lambda: learn(method, sessions))
-    if said and REGISTRY[name].needs & {"images", "backbone", "tunes"}:
+    if said and kind(name).needs & {"images", "backbone", "tunes"}:
         pytest.skip(f"This world has features only. {said}")
     assert not said
     for index, (view, labels) in enumerate(exams):
@@ -305,7 +318,7 @@ def test_a_method_that_tunes_changes_networks_of_its_own_alone_and_leaves_them_a
     assert tensors_sha256(tiny_network().classifier.state_dict()) == before
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if "tunes" in REGISTRY[name].needs])
+@pytest.mark.parametrize("name", [name for name in NAMES if "tunes" in kind(name).needs])
 def test_a_draw_that_was_killed_goes_on_to_the_same_matrix(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -314,12 +327,12 @@ def test_a_draw_that_was_killed_goes_on_to_the_same_matrix(
 
     def going_on() -> Outcome:
         return run_method(
-            make(name, options(name)), benchmark, tiny_features(), network=tiny_network(), under_way=under_way
+            made(name, options(name)), benchmark, tiny_features(), network=tiny_network(), under_way=under_way
         )
 
-    kind, fit = REGISTRY[name], REGISTRY[name].fit_novel
-    bases, base = [], kind.fit_base
-    monkeypatch.setattr(kind, "fit_base", lambda self, session: (bases.append(1), base(self, session))[1])
+    own, fit = kind(name), kind(name).fit_novel
+    bases, base = [], own.fit_base
+    monkeypatch.setattr(own, "fit_base", lambda self, session: (bases.append(1), base(self, session))[1])
     for killed in range(1, SESSIONS + 1):  # each time it comes one session further
 
         def dying(self: Method, session: Session, killed: int = killed) -> None:
@@ -327,10 +340,10 @@ def test_a_draw_that_was_killed_goes_on_to_the_same_matrix(
                 raise KeyboardInterrupt
             fit(self, session)
 
-        monkeypatch.setattr(kind, "fit_novel", dying)
+        monkeypatch.setattr(own, "fit_novel", dying)
         with pytest.raises(KeyboardInterrupt):
             going_on()
-    monkeypatch.setattr(kind, "fit_novel", fit)
+    monkeypatch.setattr(own, "fit_novel", fit)
     again = going_on()
     assert bases == [1]
     assert again.matrix.to_lists() == whole.matrix.to_lists()
@@ -372,7 +385,7 @@ def test_saved_and_loaded_after_any_session_it_goes_on_to_the_same_matrix(name: 
         places.append(_KEPT[id(whole)].places)
     view = exam_view(whole, benchmark)
     for cut in range(1, SESSIONS + 1):
-        resumed = make(name, options(name))
+        resumed = made(name, options(name))
         resumed.load_state_dict(states[cut - 1])
         _KEPT[id(resumed)] = kept_for(resumed, benchmark)
         _SHOWN[id(resumed)] = {}
@@ -390,7 +403,7 @@ def test_a_draw_with_the_base_session_of_another_is_the_draw(name: str, tmp_path
     benchmark, seen = Benchmark(tiny_benchmark()._dataset, data), []
     fits = BaseFits(tmp_path, "one network")
     for draw, kept in ((1, None), (0, fits), (1, fits)):
-        method = make(name, options(name))
+        method = made(name, options(name))
         torch.manual_seed(len(seen))  # random numbers are its own
         outcome = run_method(
             method, benchmark.draw(draw), tiny_features(), network=tiny_network(), device=CPU, fits=kept
@@ -463,20 +476,20 @@ OWN_RECIPES = [(name, recipe) for name in NAMES for data in DATASETS if (recipe 
 def test_options_of_its_recipes_work_on_a_network_of_another_base_training(name: str, recipe: str) -> None:
     """What `fscil bench --same-backbone` does."""
     chosen = {**configs.load(recipe).options.get(name, {}), **options(name)}
-    run_method(make(name, chosen), tiny_benchmark(), tiny_features(), network=tiny_network())
+    run_method(made(name, chosen), tiny_benchmark(), tiny_features(), network=tiny_network())
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_wrong_option_is_named(name: str) -> None:
-    with pytest.raises(InputError, match=f"options.{name}.no_such_option"):
-        make(name, {"no_such_option": 1})
-    for field in dataclasses.fields(REGISTRY[name]):
+    with pytest.raises(InputError, match=f"options.{kind(name).name}.no_such_option"):
+        made(name, {"no_such_option": 1})
+    for field in dataclasses.fields(kind(name)):
         if field.init:
-            with pytest.raises(InputError, match=f"options.{name}.{field.name}"):
-                make(name, {field.name: None})
+            with pytest.raises(InputError, match=f"options.{kind(name).name}.{field.name}"):
+                made(name, {field.name: None})
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", PLAIN_NAMES)
 def test_a_wrong_option_ends_the_program_with_code_two(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Any
 ) -> None:
@@ -493,8 +506,8 @@ def test_a_wrong_option_ends_the_program_with_code_two(
 
 @pytest.mark.parametrize("name", NAMES)
 def test_it_tells_what_it_is(name: str) -> None:
-    method = REGISTRY[name]
-    assert method.name == name
+    method = type(made(name, {}))
+    assert method.name == kind(name).name
     assert method.title
     assert any(str(year) in method.paper for year in range(1900, 2100))
     assert method.needs <= {"layers", "images", "backbone"} or method.needs == {"tunes"}

@@ -24,6 +24,7 @@ from fscil.methods.nc_fscil import NCFSCIL
 from fscil.methods.orco import OrCo
 from fscil.methods.prototypes import Prototypes
 from fscil.methods.ranpac import RanPAC
+from fscil.methods.rectified import rectified
 from fscil.methods.ridge import Ridge
 from fscil.methods.s3c import S3C
 from fscil.methods.savc import SAVC
@@ -49,5 +50,12 @@ def find(name: str) -> type[Method]:
 
 
 def make(name: str, options: Mapping[str, Any] | None = None) -> Method:
-    """A fresh method with its options; unknown names and options are refused."""
-    return build(find(name), options or {}, where=f"options.{name}.")
+    """A fresh method with its options, rectified if they say so; unknown names and options are refused."""
+    given, where = dict(options or {}), f"options.{name}."
+    rectify = given.pop("rectify", False)
+    if not isinstance(rectify, bool | Mapping):
+        raise InputError(f"{where}rectify must be true, false or a group of YourSelf's options; got {rectify!r:.100}.")
+    method = build(find(name), given, where=where)
+    if rectify is False:
+        return method
+    return rectified(method, rectify if isinstance(rectify, Mapping) else {})

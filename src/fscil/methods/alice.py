@@ -52,6 +52,12 @@ class ALICE(Method):
     def scores(self, view: View) -> Tensor:
         return F.normalize(view.final, dim=-1) @ self.means_.T
 
+    def unrectifiable(self) -> str:
+        return ""
+
+    def class_vectors(self) -> Tensor:
+        return self.means_
+
     def variants(self) -> dict[str, Callable[[View], Tensor]]:
         return {"means of all base images": lambda view: F.normalize(view.final, dim=-1) @ self.all_means_.T}
 

@@ -104,6 +104,14 @@ class Method(Checked, ABC):
         """Parts of the method that can score alone, by label, such as the branches of an ensemble."""
         return {}
 
+    def unrectifiable(self) -> str:
+        """Why `rectify` cannot be said of it, as the end of a sentence; empty where it can (`methods/rectified.py`)."""
+        return "it does not compare final features with prototypes in their own space"
+
+    def class_vectors(self) -> Tensor:
+        """The prototypes (classes seen, d) that it compares final features with, of any length; where it does."""
+        raise NotImplementedError
+
     def options(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
@@ -137,6 +145,12 @@ class ClassMeans(Method):
 
     def scores(self, view: View) -> Tensor:
         return F.normalize(view.final, dim=-1) @ self.prototypes_.T
+
+    def unrectifiable(self) -> str:
+        return ""
+
+    def class_vectors(self) -> Tensor:
+        return self.prototypes_
 
 
 def features(session: Session) -> View:

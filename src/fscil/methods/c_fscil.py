@@ -76,6 +76,12 @@ class CFSCIL(Method):
     def scores(self, view: View) -> Tensor:
         return squashed_cosines(self._embed(self._seen(view.final)), self.vectors_).abs()
 
+    def unrectifiable(self) -> str:
+        return ""
+
+    def class_vectors(self) -> Tensor:
+        return self.memory_
+
     def _seen(self, final: Tensor) -> Tensor:
         return at_one_length(final) if self.one_length_ else final
 

@@ -72,6 +72,12 @@ class FeCAM(Method):
         pairs = zip(self.centres_, self.whitening_, strict=True)
         return torch.stack([-((x - centre) @ root).square().sum(1) for centre, root in pairs], 1)
 
+    def unrectifiable(self) -> str:
+        return ""
+
+    def class_vectors(self) -> Tensor:
+        return self.centres_  # in the space of unit features: those of networks with layers have signs
+
     def _prepared(self, x: Tensor) -> Tensor:
         return F.normalize(x, dim=-1) if self.signed_ else x
 

@@ -44,6 +44,12 @@ class LDA(Method):
         """Logarithms of likelihoods, but for what all classes have alike; every class is as likely beforehand."""
         return _scores(view.final.double(), self.weights_, self.means_)
 
+    def unrectifiable(self) -> str:
+        return ""
+
+    def class_vectors(self) -> Tensor:
+        return self.means_.float()
+
     def _add(self, x: Tensor, session: Session) -> None:
         means, scatter = _sums(x, session)
         self.means_, self.scatter_ = torch.cat([self.means_, means]), self.scatter_ + scatter

@@ -27,5 +27,8 @@ class Prototypes(ClassMeans):
     def scores(self, view: View) -> Tensor:
         return F.normalize(self._pick(view), dim=-1) @ self.prototypes_.T
 
+    def unrectifiable(self) -> str:
+        return f"it compares features of block {self.block}, and no final ones" if self.block else ""
+
     def _pick(self, view: View) -> Tensor:
         return view.layers[self.block] if self.block else view.final

@@ -45,6 +45,9 @@ class RawLayers(ClassMeans):
     def scores(self, view: View) -> Tensor:
         return self._together(view, range(len(self._places())))
 
+    def unrectifiable(self) -> str:
+        return "it compares layers besides final features"
+
     def variants(self) -> dict[str, Callable[[View], Tensor]]:
         def alone(index: int) -> Callable[[View], Tensor]:
             return lambda view: self._cosines(view, index)

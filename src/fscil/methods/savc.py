@@ -44,6 +44,9 @@ class SAVC(ClassMeans):
     def scores(self, view: View) -> Tensor:
         return self._cosines(self._all(view)).mean(0)
 
+    def class_vectors(self) -> Tensor:
+        return self.prototypes_[0]
+
     def variants(self) -> dict[str, Callable[[View], Tensor]]:
         return {"without transforms": lambda view: self._cosines(view.final[None])[0]}
 

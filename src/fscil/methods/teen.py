@@ -40,6 +40,12 @@ class TEEN(Method):
     def scores(self, view: View) -> Tensor:
         return _cosines(view, self.rows_)
 
+    def unrectifiable(self) -> str:
+        return ""
+
+    def class_vectors(self) -> Tensor:
+        return self.rows_
+
     def variants(self) -> dict[str, Callable[[View], Tensor]]:
         return {"not calibrated": lambda view: _cosines(view, self.means_)}
 

@@ -46,6 +46,9 @@ class Whitened(ClassMeans):
         cosines[:, self.base_classes_ :] += self.novel_bonus
         return cosines
 
+    def unrectifiable(self) -> str:
+        return "it compares layers, and no final features"
+
     def _whiten(self, view: View) -> Tensor:
         return (self._together(view) - self.centre_) @ self.whitening_
 

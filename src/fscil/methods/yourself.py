@@ -186,6 +186,9 @@ class YourSelf(Method):
         stacked = self._stack(view)
         return self.rectifier_(stacked[0], stacked[1:])
 
+    def unrectifiable(self) -> str:
+        return "it rectifies its features already"
+
     def networks(self) -> dict[str, Callable[[], Any]]:
         return {
             "rectifier_": lambda: Rectifier(len(self.chosen_), self.means_.shape[-1], self.residual, torch.Generator()),
