@@ -30,6 +30,7 @@ NOT_MEASURED = {
     "topic",
     "idlvq",
     "df-replay",
+    "softnet",
 }
 
 

@@ -23,6 +23,7 @@ SETTINGS = {
     "orco_alignment": ["train.objective_options={width=8, hidden=16, targets=6, target_steps=20}"],
     "s3c": ["train.objective_options={turns=4}"],
     "savc": ["train.objective_options={queue=64, width=8}"],
+    "softnet": ["train.objective_options={share=0.5, spare=3}"],
     "sppr": ["train.objective_options={way=2}"],
     "wide_cross_entropy": ["train.objective_options={width=8}"],
 }

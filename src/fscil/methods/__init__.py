@@ -28,6 +28,7 @@ from fscil.methods.rectified import rectified
 from fscil.methods.ridge import Ridge
 from fscil.methods.s3c import S3C
 from fscil.methods.savc import SAVC
+from fscil.methods.softnet import SoftNet
 from fscil.methods.sppr import SPPR
 from fscil.methods.subspace_reg import SubspaceRegularizer
 from fscil.methods.teen import TEEN
@@ -37,7 +38,8 @@ from fscil.methods.yourself import YourSelf
 
 _METHODS: tuple[type[Method], ...] = (
     Lazy, Finetune, Joint, ICaRL, LDA, Ridge, RanPAC, Prototypes, CLOM, S3C, SAVC, SPPR, CEC, LIMIT, FACT, CFSCIL,
-    NCFSCIL, ALICE, TEEN, FeCAM, SubspaceRegularizer, OrCo, TOPIC, IDLVQ, DFReplay, Whitened, YourSelf,
+    NCFSCIL, ALICE, TEEN, FeCAM, SubspaceRegularizer, OrCo, TOPIC, IDLVQ, DFReplay, SoftNet,
+    Whitened, YourSelf,
 )  # fmt: skip
 REGISTRY = {method.name: method for method in _METHODS}
 

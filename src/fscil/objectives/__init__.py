@@ -16,6 +16,7 @@ from fscil.objectives.limit import LIMITObjective
 from fscil.objectives.orco import OrCoAlignment, OrCoObjective
 from fscil.objectives.s3c import S3CObjective
 from fscil.objectives.savc import SAVCObjective
+from fscil.objectives.softnet import SoftNetObjective
 from fscil.objectives.sppr import SPPRObjective
 from fscil.objectives.topic import TOPICObjective
 
@@ -33,6 +34,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "orco_alignment": OrCoAlignment,
     "s3c": S3CObjective,
     "savc": SAVCObjective,
+    "softnet": SoftNetObjective,
     "sppr": SPPRObjective,
     "topic": TOPICObjective,
     "wide_cross_entropy": WideCrossEntropy,
