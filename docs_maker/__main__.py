@@ -1,7 +1,8 @@
 """The one generator of what docs/ computes: `make docs`, or python -m docs_maker [DOCS] [RESULTS].
 
 It writes docs/results.md, the tables of docs/methods/*.md, docs/audit.md, the computed blocks of docs/gacc.md with
-their figures and of docs/data.md, and the numbers that come with the package (src/fscil/results/measured.json).
+their figures and of docs/data.md, and what comes with the package: numbers (src/fscil/results/measured.json) and what
+the methods say of themselves (src/fscil/experiments/catalogue.json).
 """
 
 import json
@@ -17,6 +18,7 @@ from docs_maker.method_pages import method_pages
 from docs_maker.results_page import results_page
 from fscil.core.errors import InputError
 from fscil.core.storage import write_text
+from fscil.experiments import catalogue
 from fscil.pages.paper.audit import audit_page
 from fscil.pages.paper.figures.canvas import save_figure
 from fscil.pages.paper.figures.registry import draw
@@ -48,8 +50,9 @@ def generated(docs: Path, results: Path) -> dict[Path, str]:
         if (page := docs / name).is_file():
             pages[page] = filled(page.read_text(encoding="utf-8"), blocks)
     # Only next to the sources: docs of another project have no package to ship numbers with.
-    if (sources := docs.parent / "src" / "fscil" / "results").is_dir():
-        pages[sources / SHIPPED.name] = json.dumps(measured(results), indent=1) + "\n"
+    if (sources := docs.parent / "src" / "fscil").is_dir():
+        pages[sources / "results" / SHIPPED.name] = json.dumps(measured(results), indent=1) + "\n"
+        pages[sources / "experiments" / catalogue.STORED.name] = catalogue.as_text()
     return pages
 
 

@@ -55,7 +55,7 @@ def test_unknown_kinds_and_tiny_inputs_are_refused(tmp_path: Path) -> None:
         build_backbone(BackboneConfig(kind="resnet12", image_size=8))
     with pytest.raises(InputError, match="needs intermediate layers"):
         Run.open(configs.load("digits", SMALL), tmp_path / "x")
-    with pytest.raises(InputError, match="adamw or sgd"):
+    with pytest.raises(InputError, match="adamw, sgd or lars"):
         configs.load("digits", [*SMALL, "train.optimizer=adam"])
 
 

@@ -5,16 +5,15 @@ neighbours as neighbours, which a ViT trained on few images does not learn by it
 """
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 
 class ConvMlp(nn.Module):
-    """Takes the arguments of timm's `Mlp`. A class token in front of the grid passes by the convolution."""
+    """In place of `PlainMlp`. A class token in front of the grid passes by the convolution."""
 
-    def __init__(self, in_features: int, hidden_features: int, **_: Any) -> None:
+    def __init__(self, in_features: int, hidden_features: int) -> None:
         super().__init__()
         self.fc1 = nn.Linear(in_features, hidden_features)
         self.depthwise = nn.Conv2d(hidden_features, hidden_features, 3, padding=1, groups=hidden_features)

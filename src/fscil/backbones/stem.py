@@ -7,24 +7,20 @@ A plain ViT has to learn locality from data; with few images or few epochs a ste
   (arXiv 2106.04803) have it: the fine detail of small images is read before it is folded into tokens.
 """
 
-from typing import Any
-
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 
 class Stem(nn.Module):
-    """Takes the arguments and offers the attributes of timm's `PatchEmbed` that its ViT reads."""
+    """In place of `PatchEmbedding`, whose arguments it takes and whose attributes it offers."""
 
-    def __init__(self, img_size: int, patch_size: int, in_chans: int, embed_dim: int, **_: Any) -> None:
+    def __init__(self, img_size: int, patch_size: int, in_chans: int, embed_dim: int) -> None:
         super().__init__()
         halvings = patch_size.bit_length() - 1
         if 2**halvings != patch_size or halvings < 1:
             raise ValueError("A convolutional stem needs a patch size of 2, 4, 8 or 16.")
         self.layers = self._layers(in_chans, embed_dim, halvings)
-        side = img_size // patch_size
-        self.img_size, self.patch_size, self.grid_size = (img_size, img_size), (patch_size, patch_size), (side, side)
-        self.num_patches = side * side
+        self.img_size, self.num_patches = (img_size, img_size), (img_size // patch_size) ** 2
 
     def _layers(self, in_chans: int, embed_dim: int, halvings: int) -> nn.Sequential:
         raise NotImplementedError

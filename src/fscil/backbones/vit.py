@@ -1,4 +1,4 @@
-"""timm's vision transformer as a feature extractor: class-token features after chosen blocks, through the final norm.
+"""A vision transformer as a feature extractor: class-token features after chosen blocks, through the final norm.
 
 Paper, section 4.1 and appendix A2.
 """
@@ -6,38 +6,25 @@ Paper, section 4.1 and appendix A2.
 from collections.abc import Sequence
 from typing import Any
 
-import timm
 import torch
-from timm.layers import Mlp, PatchEmbed
-from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from fscil.backbones.base import Backbone, check_block
 from fscil.backbones.conv_mlp import ConvMlp
 from fscil.backbones.stem import ConvStem, ResidualStem
+from fscil.backbones.transformer import PatchEmbedding, PlainMlp, Transformer
 from fscil.core.config import BackboneConfig
 from fscil.core.errors import InputError
 
-STEMS = {"patch": PatchEmbed, "conv": ConvStem, "residual": ResidualStem}
-MLPS = {"plain": Mlp, "conv": ConvMlp}
-POOLS: dict[str, Any] = {"token": "token", "mean": "avg"}  # by timm's names
-
-
-class _Trunk(VisionTransformer):
-    """timm's, with the tokens kept in the type the stem gives them: under autocast in half precision.
-
-    Adding the float32 position embedding would make the whole residual stream float32, twice the memory traffic.
-    """
-
-    def _pos_embed(self, x: Tensor) -> Tensor:
-        return super()._pos_embed(x).to(x.dtype)
+STEMS = {"patch": PatchEmbedding, "conv": ConvStem, "residual": ResidualStem}
+MLPS = {"plain": PlainMlp, "conv": ConvMlp}
 
 
 class ViT(Backbone):
-    """A timm ViT without head."""
+    """A transformer of the sizes in the config or, by its name, one of timm's, without head."""
 
     def __init__(self, config: BackboneConfig) -> None:
-        trunk = _named(config) if config.name else _sized(config)
+        trunk: Any = _named(config) if config.name else _sized(config)
         super().__init__(int(trunk.patch_embed.img_size[0]), int(trunk.embed_dim), len(trunk.blocks))
         self.trunk = trunk
         if config.pretrained:
@@ -46,17 +33,14 @@ class ViT(Backbone):
             self.std.copy_(torch.tensor(expected["std"])[:, None, None])
 
     def forward_normalised(self, images: Tensor) -> Tensor:
-        return self.trunk.forward_head(self.trunk.forward_features(images), pre_logits=True)
+        return self._final(self.trunk.blocks(self._embed(images)))
 
     def forward_until(self, images: Tensor, stage: int) -> Tensor:
         """The tokens (n, tokens, dim) after block `stage`."""
-        trunk = self.trunk
-        x = trunk.norm_pre(trunk.patch_drop(trunk._pos_embed(trunk.patch_embed(self.prepare(images)))))
-        return trunk.blocks[: self.checked(stage)](x)
+        return self.trunk.blocks[: self.checked(stage)](self._embed(self.prepare(images)))
 
     def forward_from(self, inner: Tensor, stage: int) -> Tensor:
-        tokens = self.trunk.blocks[self.checked(stage) :](inner)
-        return self.trunk.forward_head(self.trunk.norm(tokens), pre_logits=True)
+        return self._final(self.trunk.blocks[self.checked(stage) :](inner))
 
     def last_block(self) -> nn.Module:
         return self.trunk.blocks[-1]
@@ -65,24 +49,28 @@ class ViT(Backbone):
         """Final features, and those after each of `blocks` (1-based): through the final norm, pooled likewise."""
         for block in blocks:
             check_block(block, self.depth)
-        if not blocks:
-            return self(images), {}
-        has_class_token = self.trunk.num_prefix_tokens > 0
-        final: Any
-        tokens: Any
-        final, tokens = self.trunk.forward_intermediates(
-            self.prepare(images),
-            indices=[block - 1 for block in blocks],
-            norm=True,
-            return_prefix_tokens=has_class_token,
-            output_fmt="NLC",
-        )
-        pooled = [given[1][:, 0] if has_class_token else given.mean(1) for given in tokens]
-        layers = dict(zip(sorted(blocks), pooled, strict=True))
-        return self.trunk.forward_head(final, pre_logits=True), layers
+        tokens, layers = self._embed(self.prepare(images)), {}
+        for number, block in enumerate(self.trunk.blocks, start=1):
+            tokens = block(tokens)
+            if number in blocks:
+                normed = self.trunk.norm(tokens)
+                layers[number] = normed[:, 0] if self.trunk.num_prefix_tokens else normed.mean(1)
+        return self._final(tokens), layers
+
+    def _embed(self, images: Tensor) -> Tensor:
+        """Tokens of normalised images, before the first block."""
+        trunk = self.trunk
+        if isinstance(trunk, Transformer):
+            return trunk.embed(images)
+        return trunk.norm_pre(trunk.patch_drop(trunk._pos_embed(trunk.patch_embed(images))))
+
+    def _final(self, tokens: Tensor) -> Tensor:
+        """Features, from the tokens after the last block."""
+        trunk, normed = self.trunk, self.trunk.norm(tokens)
+        return trunk.pool(normed) if isinstance(trunk, Transformer) else trunk.forward_head(normed, pre_logits=True)
 
 
-def _sized(config: BackboneConfig) -> VisionTransformer:
+def _sized(config: BackboneConfig) -> Transformer:
     if config.stem not in STEMS:
         raise InputError(f"backbone.stem={config.stem} belongs to resnet18; a vit has one of {', '.join(STEMS)}.")
     if config.stem != "patch" and config.patch_size not in (2, 4, 8, 16):
@@ -95,24 +83,24 @@ def _sized(config: BackboneConfig) -> VisionTransformer:
         raise InputError(
             f"backbone.embed_dim {config.embed_dim} is not a multiple of backbone.num_heads {config.num_heads}."
         )
-    return _Trunk(
-        img_size=config.image_size,
+    return Transformer(
+        STEMS[config.stem],
+        MLPS[config.mlp],
+        image_size=config.image_size,
         patch_size=config.patch_size,
-        embed_dim=config.embed_dim,
+        dim=config.embed_dim,
         depth=config.depth,
-        num_heads=config.num_heads,
+        heads=config.num_heads,
         mlp_ratio=config.mlp_ratio,
-        drop_path_rate=config.drop_path,
-        num_classes=0,
-        embed_layer=STEMS[config.stem],
-        mlp_layer=MLPS[config.mlp],
+        drop_path=config.drop_path,
         class_token=config.pool == "token",
-        global_pool=POOLS[config.pool],
-        fc_norm=False,  # norm, then pool, for every layer alike
     )
 
 
-def _named(config: BackboneConfig) -> VisionTransformer:
+def _named(config: BackboneConfig) -> Any:
+    import timm  # takes longer to import than torch, and only networks that are asked for by name need it
+    from timm.models.vision_transformer import VisionTransformer
+
     try:
         trunk = timm.create_model(
             config.name, pretrained=config.pretrained, num_classes=0, drop_path_rate=config.drop_path

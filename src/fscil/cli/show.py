@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from fscil.cli.options import JsonOption, print_json, say
-from fscil.core.errors import InputError
+from fscil.core.errors import InputError, nearest
 from fscil.core.text import visible
 from fscil.metrics.names import METRICS, label
 
@@ -71,10 +71,13 @@ def methods(
 ) -> None:
     """The methods there are: paper, needs, recipes, what was measured here, known differences."""
     from fscil.experiments.recipes import describe_methods
-    from fscil.methods import MARKS, find
 
-    wanted = [find(name).name for name in names or []]
-    rows = [row for row in describe_methods(results) if not wanted or row["name"] in wanted]
+    rows = describe_methods(results)
+    known = [row["name"] for row in rows]
+    for name in names or []:
+        if name not in known:
+            raise InputError(f"There is no method '{name}'; {nearest(name, known)}")
+    rows = [row for row in rows if not names or row["name"] in names]
     if as_json:
         print_json(rows)
         return
@@ -83,7 +86,7 @@ def methods(
         if row["summary"]:
             say(f"    {row['summary']}")
         if row["mark"]:
-            say(f"    {row['mark']}: {MARKS[row['mark']]}")
+            say(f"    {row['mark']}: {row['mark_means']}")
         needs = [_NEEDS[need] for need in row["needs"]]
         say(f"    needs: {', '.join(needs) or 'final features only'}")
         if row["keeps"]:

@@ -66,7 +66,7 @@ class DataConfig(Checked):
 
 @dataclass(frozen=True)
 class BackboneConfig(Checked):
-    """The network. A vit is timm's: a `name` takes one as it is, else the sizes below build one."""
+    """The network. A vit is built from the sizes below, as timm would; a `name` takes one of timm's as it is."""
 
     prefix: ClassVar[str] = "backbone."
     # joined: the features of the networks in `parts` side by side, each trained before; `fscil join` makes one

@@ -11,7 +11,6 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torchvision.transforms.autoaugment import AutoAugment, AutoAugmentPolicy
 
 from fscil.data.colours import add_contrast, blend, brighten, saturate
 
@@ -84,6 +83,8 @@ class Policy:
     """The table of sub-policies for CIFAR-10, on a device."""
 
     def __init__(self, device: torch.device) -> None:
+        from torchvision.transforms.autoaugment import AutoAugment, AutoAugmentPolicy  # slow to import
+
         rows = AutoAugment(AutoAugmentPolicy.CIFAR10).policies
         self.number = torch.tensor([[NAMES.index(name) for name, _, _ in row] for row in rows], device=device)
         self.chance = torch.tensor([[chance for _, chance, _ in row] for row in rows], device=device)

@@ -1,14 +1,14 @@
 """Which recipe belongs to which method and data set, and what is known of every method."""
 
 import re
-import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from fscil.core import config as configs
 from fscil.core.errors import InputError, nearest
 from fscil.data.registry import REGISTRY as DATASETS
-from fscil.methods import REGISTRY, Method
+from fscil.experiments.catalogue import catalogue
 from fscil.results.measured import measured, shipped
 
 _DEFAULT_RECIPES = {"cifar100": "cifar100_resnet12"}  # where the data set's name is not a recipe
@@ -42,37 +42,37 @@ def year_of(paper: str) -> int:
 def describe_methods(results: Path | None = None) -> list[dict[str, Any]]:
     """One plain document per method, with the numbers of a folder of results, or those that come with the package."""
     numbers = measured(results) if results else shipped()
-    users = {recipe: configs.load(recipe).methods for recipe in configs.recipes()}
+    methods = catalogue()
+    of = _recipes_of(method["name"] for method in methods)
     return [
         {
-            "name": method.name,
-            "title": method.marked_title(),
-            "paper": method.paper,
-            "year": year_of(method.paper) or None,
-            "mark": method.mark,
-            "needs": sorted(method.needs),
-            "keeps": str(budget) if (budget := method().memory()) else "",
-            "recipes": _recipes(method, users),
-            "summary": _summary(method),
-            "verified": numbers.get(method.name, []),
-            "differences": method.differences,
+            "name": method["name"],
+            "title": method["title"],
+            "paper": method["paper"],
+            "year": year_of(method["paper"]) or None,
+            "mark": method["mark"],
+            "mark_means": method["mark_means"],
+            "needs": method["needs"],
+            "keeps": method["keeps"],
+            "recipes": of[method["name"]],
+            "summary": method["summary"],
+            "verified": numbers.get(method["name"], []),
+            "differences": method["differences"],
         }
-        for method in REGISTRY.values()
+        for method in methods
     ]
 
 
-def _summary(method: type[Method]) -> str:
-    """The first line of its docstring, or of its file's: a dataclass without one gets its signature for a docstring."""
-    own = method.__doc__ or ""
-    text = sys.modules[method.__module__].__doc__ or "" if own.startswith(f"{method.__name__}(") else own
-    return text.strip().split("\n")[0]
-
-
-def _recipes(method: type[Method], users: dict[str, tuple[str, ...]]) -> list[str]:
-    """Its own recipes, and those that name it and belong to no other method."""
-    mine = {recipe for data in DATASETS if (recipe := own_recipe(data, method.name))}
-    others = {own_recipe(data, name) for data in DATASETS for name in REGISTRY if name != method.name}
-    return sorted(mine | {recipe for recipe, names in users.items() if method.name in names and recipe not in others})
+def _recipes_of(names: Iterable[str]) -> dict[str, list[str]]:
+    """For each method its own recipes, and those that name it and belong to no other method."""
+    names = list(names)
+    own = {recipe: name for data in DATASETS for name in names if (recipe := own_recipe(data, name))}
+    of = {name: {recipe for recipe, owner in own.items() if owner == name} for name in names}
+    for recipe in configs.recipes():
+        for name in configs.load(recipe).methods:
+            if own.get(recipe, name) == name:
+                of[name].add(recipe)
+    return {name: sorted(recipes) for name, recipes in of.items()}
 
 
 def _plain(name: str) -> str:

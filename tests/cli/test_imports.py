@@ -1,0 +1,101 @@
+"""A command loads what it needs and nothing else: most of what a user waits for is the loading.
+
+By what is loaded in a fresh process, and not by a clock.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fscil.teach import Learner
+
+# Each takes from a tenth of a second (matplotlib) to seconds (torch, timm, and torch._dynamo, which torchvision loads).
+SLOW = (
+    "torch",
+    "torch._dynamo",
+    "torchvision",
+    "timm",
+    "lightning",
+    "scipy",
+    "sklearn",
+    "matplotlib",
+    "onnx",
+    "fastapi",
+)
+PROBE = f"""
+import atexit, json, sys
+loaded = lambda: print("loaded", json.dumps([name for name in {SLOW} if name in sys.modules]), file=sys.stderr)
+atexit.register(loaded)
+from fscil.cli.main import main
+main()
+"""
+
+
+def loaded_by(*arguments: object) -> list[str]:
+    words = [sys.executable, "-c", PROBE, *map(str, arguments)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+    found: list[str] = json.loads(done.stderr.rpartition("loaded ")[2])
+    return found
+
+
+@pytest.fixture(scope="module")
+def matrix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("imports") / "matrix.csv"
+    path.write_text("85,,\n80,50,\n75,45,40\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--help",),
+        ("--version",),
+        ("run", "--help"),
+        ("teach", "--help"),
+        ("methods",),
+        ("methods", "yourself"),
+        ("datasets",),
+        ("metrics", "MATRIX", "--classes", "6,2,2"),
+        ("paper", "tables"),
+    ],
+    ids=" ".join,
+)
+def test_what_only_shows_something_loads_nothing_slow(arguments: tuple[str, ...], matrix: Path) -> None:
+    given = [matrix if argument == "MATRIX" else argument for argument in arguments]
+    assert loaded_by(*given) == []
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("imports") / "project"
+    random = np.random.default_rng(0)
+    with Learner.create(folder) as learner:
+        for name in ("a", "b"):
+            images = [Image.fromarray(random.integers(0, 256, (32, 32, 3), dtype=np.uint8)) for _ in range(3)]
+            learner.learn(name, images)
+    images[0].save(folder.parent / "new.png")
+    return folder
+
+
+def test_a_prediction_loads_its_network_and_no_other(project: Path) -> None:
+    found = loaded_by("predict", project, project.parent / "new.png")
+    assert set(found) <= {"torch", "scipy"}  # scipy calibrates
+
+
+def test_a_project_is_listed_without_a_network(project: Path) -> None:
+    assert loaded_by("teach", "list", project) == []
+    assert loaded_by("teach", "history", project) == []
+
+
+def test_a_small_network_is_trained_without_timm(tmp_path: Path) -> None:
+    quick = ("--set", "train.epochs=1", "--set", "train.compile=off", "--json")
+    assert "timm" not in loaded_by("train", "digits", "--out", tmp_path / "x", *quick)
