@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from docs_maker.results_page import results_page
 from fscil.cli.main import app
+from fscil.experiments import recipes
+from fscil.experiments.catalogue import asked
 from fscil.experiments.recipes import describe_methods
 from fscil.methods import MARKS, REGISTRY
 from fscil.pages.bench.page import bench_html
@@ -28,6 +30,7 @@ TITLE = "CEC (reconstruction)"
 def marked(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if parts of CEC were unknown."""
     monkeypatch.setattr(REGISTRY["cec"], "mark", "reconstruction")
+    monkeypatch.setattr(recipes, "catalogue", asked)  # what is stored knows nothing of it
 
 
 def test_the_list_of_methods_says_what_a_mark_means() -> None:
