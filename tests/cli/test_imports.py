@@ -8,15 +8,19 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from fscil.experiments import catalogue
 from fscil.teach import Learner
 
 # Each takes from a tenth of a second (matplotlib) to seconds (torch, timm, and torch._dynamo, which torchvision loads).
+Loaded = Callable[..., list[str]]
 SLOW = (
     "torch",
     "torch._dynamo",
@@ -30,16 +34,31 @@ SLOW = (
     "fastapi",
 )
 PROBE = f"""
-import atexit, json, sys
+import atexit, json, pathlib, sys
 loaded = lambda: print("loaded", json.dumps([name for name in {SLOW} if name in sys.modules]), file=sys.stderr)
 atexit.register(loaded)
+import fscil.experiments.catalogue as catalogue
+catalogue.STORED = pathlib.Path(sys.argv.pop(1))
 from fscil.cli.main import main
 main()
 """
 
 
-def loaded_by(*arguments: object) -> list[str]:
-    words = [sys.executable, "-c", PROBE, *map(str, arguments)]
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `make docs` would write now; whether it did is asked in tests/pages/test_results_page.py."""
+    path = tmp_path_factory.mktemp("imports") / "catalogue.json"
+    path.write_text(catalogue.as_text(), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def loaded_by(stored: Path) -> Loaded:
+    return partial(_loaded_by, stored)
+
+
+def _loaded_by(stored: Path, *arguments: object) -> list[str]:
+    words = [sys.executable, "-c", PROBE, *map(str, [stored, *arguments])]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout
@@ -69,7 +88,9 @@ def matrix(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
     ids=" ".join,
 )
-def test_what_only_shows_something_loads_nothing_slow(arguments: tuple[str, ...], matrix: Path) -> None:
+def test_what_only_shows_something_loads_nothing_slow(
+    arguments: tuple[str, ...], matrix: Path, loaded_by: Loaded
+) -> None:
     given = [matrix if argument == "MATRIX" else argument for argument in arguments]
     assert loaded_by(*given) == []
 
@@ -86,16 +107,16 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_a_prediction_loads_its_network_and_no_other(project: Path) -> None:
+def test_a_prediction_loads_its_network_and_no_other(project: Path, loaded_by: Loaded) -> None:
     found = loaded_by("predict", project, project.parent / "new.png")
     assert set(found) <= {"torch", "scipy"}  # scipy calibrates
 
 
-def test_a_project_is_listed_without_a_network(project: Path) -> None:
+def test_a_project_is_listed_without_a_network(project: Path, loaded_by: Loaded) -> None:
     assert loaded_by("teach", "list", project) == []
     assert loaded_by("teach", "history", project) == []
 
 
-def test_a_small_network_is_trained_without_timm(tmp_path: Path) -> None:
+def test_a_small_network_is_trained_without_timm(tmp_path: Path, loaded_by: Loaded) -> None:
     quick = ("--set", "train.epochs=1", "--set", "train.compile=off", "--json")
     assert "timm" not in loaded_by("train", "digits", "--out", tmp_path / "x", *quick)

@@ -14,6 +14,7 @@ from fscil.cli.main import app
 from fscil.core import config as configs
 from fscil.core.errors import InputError
 from fscil.core.storage import write_json
+from fscil.experiments import catalogue
 from fscil.experiments.recipes import describe_methods, year_of
 from fscil.methods import REGISTRY
 
@@ -107,3 +108,16 @@ def test_the_listing_of_some_methods() -> None:
 )
 def test_years(paper: str, year: int) -> None:
     assert year_of(paper) == year
+
+
+def test_methods_are_asked_where_one_of_their_files_is_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = json.loads(catalogue.as_text())
+    assert stored["methods"] == catalogue.asked()
+    stored["methods"] = ["as stored"]
+    path = tmp_path / "catalogue.json"
+    monkeypatch.setattr(catalogue, "STORED", path)
+    path.write_text(json.dumps(stored))
+    assert catalogue.catalogue() == ["as stored"]
+    stored["files"]["yourself.py"] = "another"
+    path.write_text(json.dumps(stored))
+    assert catalogue.catalogue() == catalogue.asked()
