@@ -38,7 +38,7 @@ $(VENV)/.installed: pyproject.toml
 	touch $@
 
 $(VENV)/.installed-web: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet -e '.[web,onnx,photos]'
+	$(BIN)/python -m pip install --quiet -e '.[web,onnx,photos,heic]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed

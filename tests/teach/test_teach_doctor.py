@@ -78,6 +78,14 @@ def test_near_duplicates(learner: Learner) -> None:
     learner.learn(NOVEL[0], [encoded(original, "JPEG", quality=85)])
     (finding,) = kinds(learner.doctor())["near_duplicate"]
     assert len(finding.images) == 2
+    learner.learn(NOVEL[0], [encoded(original, "JPEG", quality=quality) for quality in (80, 90)])
+    (finding,) = kinds(learner.doctor())["near_duplicate"]  # one finding, however many there are
+    assert len(finding.images) == 4
+    assert "4 images in" in finding.message
+    learner.keep(finding.kind, finding.images[::-1])
+    assert "near_duplicate" not in kinds(learner.doctor())
+    learner.remove_image(finding.images[0])  # another finding than the one that was kept
+    assert len(kinds(learner.doctor())["near_duplicate"][0].images) == 3
     assert finding.classes == [NOVEL[0]]
     learner.undo()
     learner.learn(NOVEL[1], [encoded(original, "JPEG", quality=85)])
@@ -95,6 +103,12 @@ def test_an_image_in_the_wrong_class(learner: Learner) -> None:
     assert finding.images == [wrong]
     assert finding.classes == [NOVEL[1], NOVEL[2]]
     assert wrong in found["worst_images"][0].images
+    learner.keep("worst_images", [wrong])
+    assert all(wrong not in each.images for each in kinds(learner.doctor()).get("worst_images", []))
+    learner.undo()
+    assert kinds(learner.doctor()) == found
+    learner.move_image(wrong, NOVEL[2])
+    assert "looks_like_another" not in kinds(learner.doctor())
 
 
 def test_a_contradictory_class(learner: Learner) -> None:

@@ -133,6 +133,9 @@ CHANGES: dict[str, Callable[[Learner], object]] = {
     "forget": lambda learner: learner.forget(A),
     "remove": lambda learner: learner.remove_image(learner.images(A)[0].id),
     "threshold": lambda learner: learner.set_threshold(0.9),
+    "move": lambda learner: learner.move_image(learner.images(A)[0].id, B),
+    "move to a new class": lambda learner: learner.move_image(learner.images(A)[0].id, "new"),
+    "keep": lambda learner: learner.keep("worst_images", [learner.images(A)[0].id]),
 }
 
 
@@ -150,6 +153,28 @@ def test_undo_takes_every_change_back(learner: Learner, name: str) -> None:
     assert learner.classes() == classes
     assert learner.images(A) == images
     assert answers(learner) == before  # to the last bit
+
+
+def test_a_moved_image_counts_as_if_it_had_been_taught_there(tmp_path: Path) -> None:
+    moved, taught = Learner.create(tmp_path / "1"), Learner.create(tmp_path / "2")
+    images = characters(A, 6)
+    moved.learn(A, images[:5])
+    moved.learn(B, [*characters(B), images[5]])
+    moved.move_image(moved.images(B)[-1].id, A)
+    taught.learn(A, images)
+    taught.learn(B, characters(B))
+    assert np.allclose(answers(moved), answers(taught), atol=1e-6)
+    only = moved.images(A)
+    for image in only:
+        moved.move_image(image.id, "new")
+    assert [info.name for info in moved.classes()] == [B, "new"]  # a class goes with its last image
+    assert [moved.undo() for _ in only][-1].endswith(f"from '{A}' to 'new'")
+    assert moved.images(A) == only
+    generation = moved.generation
+    moved.move_image(only[0].id, A)  # where it is
+    assert moved.generation == generation
+    with pytest.raises(InputError, match="no image"):
+        moved.move_image("0" * 64, A)
 
 
 def test_undo_to_the_very_beginning(learner: Learner) -> None:

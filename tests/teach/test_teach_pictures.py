@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import struct
+import sys
 import zlib
 from pathlib import Path
 
@@ -121,6 +122,22 @@ def test_what_is_no_picture(content: bytes) -> None:
 def test_other_decoders_are_not_asked() -> None:
     assert "not a PNG" in refusal(saved(Image.new("RGB", (9, 9)), "EPS"))
     assert "not a PNG" in refusal(saved(Image.new("RGB", (9, 9)), "TGA"))
+
+
+HEIF = "pillow_heif"
+
+
+def test_photographs_of_telephones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read where the package for them is installed, named where it is not."""
+    pytest.importorskip(HEIF).register_heif_opener()
+    photograph = saved(Image.new("RGB", (64, 48), (200, 60, 60)), "HEIF")
+    picture = read(photograph, "x", 16)
+    assert picture.media == "image/heic"
+    assert np.allclose(picture.pixels[8, 8], (200, 60, 60), atol=6)
+    assert isinstance(read_all([photograph[:200]], 16, keep=True)[0], Skipped)
+    monkeypatch.setitem(sys.modules, HEIF, None)
+    assert "a HEIC photograph; save it as JPEG" in refusal(photograph)
+    assert "an AVIF image" in refusal(photograph[:8] + b"avif" + photograph[12:])
 
 
 def test_arrays() -> None:

@@ -64,9 +64,10 @@ class FakeLearner:
                 return images[image_id], "image/png"
         raise InputError("There is no such image.")
 
-    def learn(self, name: str, images: list[bytes]) -> Learned:
-        good = [content for content in images if brightness(content) is not None]
-        skipped = [Skipped(f"image {i}", "not an image") for i in range(len(images) - len(good))]
+    def learn(self, name: str, images: list[bytes | Skipped]) -> Learned:
+        good = [each for each in images if not isinstance(each, Skipped) and brightness(each) is not None]
+        skipped = [each for each in images if isinstance(each, Skipped)]
+        skipped += [Skipped(f"image {i}", "not an image") for i in range(len(images) - len(good) - len(skipped))]
         if not good:
             return Learned(name, 0, skipped, 0.1, [])
         self._change(f"learned {name}")
@@ -90,11 +91,11 @@ class FakeLearner:
         confidence = guesses[0].confidence if guesses else 0.0
         return Prediction("", guesses[0].label if sure else "unknown", confidence, guesses[:top], "")
 
-    def explain(self, image: bytes, count: int = 4) -> list[Neighbour]:
+    def explain(self, image: bytes, count: int = 4, name: str | None = None) -> list[Neighbour]:
         if brightness(image) is None:
             raise InputError("This is not an image.")
-        everything = [(id, name) for name, images in self.known.items() for id in images]
-        return [Neighbour(id, name, 0.5) for id, name in everything[:count]]
+        everything = [(id, each) for each, images in self.known.items() for id in images if name in (None, each)]
+        return [Neighbour(id, each, 0.5) for id, each in everything[:count]]
 
     def threshold(self) -> float:
         return 0.9
@@ -119,6 +120,14 @@ class FakeLearner:
         self._change("removed an image")
         for images in self.known.values():
             images.pop(image_id, None)
+
+    def move_image(self, image_id: str, name: str) -> None:
+        content, _ = self.image_bytes(image_id)  # type: ignore[misc]
+        self.remove_image(image_id)
+        self.known.setdefault(name, {})[image_id] = content
+
+    def keep(self, kind: str, image_ids: list[str]) -> None:
+        self._change(f"kept {kind} {' '.join(image_ids)}")
 
     def undo(self) -> str:
         if not self.changes:

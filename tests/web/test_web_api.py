@@ -21,6 +21,7 @@ from web_clients import client_of, picture, taught, uploads
 
 from fscil.core.errors import InputError
 from fscil.teach import Learned, Learner
+from fscil.teach.project.limits import MAX_FILE_BYTES
 from fscil.web.batching import Batcher
 from fscil.web.pages import FOLDER
 from fscil.web.uploads import MAX_IMAGES, thumbnail
@@ -76,8 +77,12 @@ def test_state_tells_of_changes(client: TestClient) -> None:
 
 
 def test_explain_map_doctor_history_export(client: TestClient) -> None:
-    near = client.post("/api/explain", data={"count": 3}, files=uploads(picture(15), field="image")).json()
-    assert len(near) == 3
+    said = client.post("/api/explain", data={"count": 3}, files=uploads(picture(15), field="image")).json()
+    assert said["label"] == "dark"
+    assert {each["class_name"] for each in said["examples"]} == {"dark"}  # what it is taken for, and nothing else
+    assert {each["class_name"] for each in said["others"]} == {"light"}
+    unknown = client.post("/api/explain", data={"count": 3}, files=uploads(picture(130), field="image")).json()
+    assert (unknown["label"], unknown["examples"], len(unknown["others"])) == ("unknown", [], 3)
     assert len(client.get("/api/map").json()) == 4
     assert client.get("/api/doctor").json()["findings"] == []
     assert [change["what"] for change in client.get("/api/history").json()] == ["learned dark", "learned light"]
@@ -94,6 +99,31 @@ def test_forget_and_remove_image(client: TestClient) -> None:
     assert [each["name"] for each in client.get("/api/classes").json()] == ["light"]
 
 
+def test_move_and_keep_an_image(client: TestClient, learner: FakeLearner) -> None:
+    [first, _] = client.get("/api/images", params={"name": "dark"}).json()
+    moved = client.post("/api/move-image", json={"id": first["id"], "to": "light"}).json()
+    assert moved["message"] == "Moved one image to 'light'."
+    assert first["id"] in [each["id"] for each in client.get("/api/images", params={"name": "light"}).json()]
+    assert client.post("/api/keep", json={"kind": "worst_images", "images": [first["id"]]}).status_code == 200
+    assert learner.changes[-1][0] == f"kept worst_images {first['id']}"
+
+
+def test_a_bad_file_is_named_and_does_not_stop_a_lesson(client: TestClient) -> None:
+    files = [
+        ("images", ("../holiday/good.png", picture(120), "image/png")),
+        ("images", ("empty.png", b"", "image/png")),
+        ("images", ("large\u202e.png", bytes(MAX_FILE_BYTES + 1), "image/png")),
+    ]
+    lesson = client.post("/api/learn", data={"name": "grey"}, files=files).json()
+    assert lesson["added"] == 1
+    assert [each["file"] for each in lesson["skipped"]] == ["empty.png", "large\ufffd.png"]
+    assert ["empty" in lesson["skipped"][0]["reason"], "20 MB" in lesson["skipped"][1]["reason"]] == [True, True]
+    refused = client.post("/api/learn", data={"name": "none"}, files=files[1:])
+    assert refused.status_code == 400
+    assert [each["file"] for each in refused.json()["skipped"]] == ["empty.png", "large\ufffd.png"]
+    assert sentence(refused).startswith("Nothing was learned: empty.png: ")
+
+
 @pytest.mark.parametrize(
     ("path", "body"),
     [
@@ -104,6 +134,10 @@ def test_forget_and_remove_image(client: TestClient) -> None:
         ("forget", {"name": ""}),
         ("forget", {"name": ["dark"]}),
         ("forget", {"name": "dark", "path": "/etc/passwd"}),
+        ("move-image", {"id": "0" * 64, "to": "light"}),
+        ("move-image", {"id": "x", "to": "light"}),
+        ("keep", {"kind": "worst images", "images": ["0" * 64]}),
+        ("keep", {"kind": "worst_images", "images": []}),
         ("remove-image", {"id": "0" * 64}),
         ("remove-image", {"id": "../../project.sqlite"}),
         ("threshold", {"value": 2}),

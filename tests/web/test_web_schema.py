@@ -21,7 +21,7 @@ pictures = hypothesis.strategies.sampled_from([picture(level) for level in range
 schemathesis.openapi.format("binary", pictures | hypothesis.strategies.binary(max_size=40))
 
 READING = ["state", "classes", "images", "image/{image_id}", "map", "doctor", "export", "history"]
-POSTING = ["learn", "predict", "explain", "rename", "forget", "remove-image", "undo", "threshold"]
+POSTING = ["learn", "predict", "explain", "rename", "forget", "remove-image", "move-image", "keep", "undo", "threshold"]
 ROUTES = [("get", f"/api/{path}") for path in READING] + [("post", f"/api/{path}") for path in POSTING]
 
 

@@ -23,8 +23,9 @@ FORMATS = {
     "TIFF": ("image/tiff", (".tif", ".tiff")),
     "PPM": ("image/x-portable-anymap", (".ppm", ".pgm", ".pbm")),
 }
-SUFFIXES = tuple(suffix for _, suffixes in FORMATS.values() for suffix in suffixes)
-SUFFIX_OF = {media: suffixes[0] for media, suffixes in FORMATS.values()}
+HEIC = ("image/heic", (".heic", ".heif"))  # photographs of telephones; Pillow reads them with a package besides
+SUFFIXES = tuple(suffix for _, suffixes in (*FORMATS.values(), HEIC) for suffix in suffixes)
+SUFFIX_OF = {media: suffixes[0] for media, suffixes in (*FORMATS.values(), HEIC)}
 
 
 class ImageError(Exception):
@@ -33,16 +34,21 @@ class ImageError(Exception):
 
 def open_image(source: bytes | Path, max_pixels: int) -> Image.Image:
     """An image whose header passed the limits; its pixels are not decoded yet."""
+    formats = tuple(FORMATS)
     try:
+        if _is_heic(source):
+            formats = ("HEIF",)
         with _quiet():
-            image = Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=tuple(FORMATS))
+            image = Image.open(io.BytesIO(source) if isinstance(source, bytes) else source, formats=formats)
     except Image.DecompressionBombError:
         raise too_many(max_pixels) from None
     except Image.UnidentifiedImageError:
-        if _is_heic(source):
-            raise ImageError("an HEIC photograph, which cannot be read; save it as JPEG") from None
+        if formats == ("HEIF",):
+            raise ImageError("a damaged HEIC photograph") from None
         *most, last = FORMATS
         raise ImageError(f"not a {', '.join(most)} or {last} image") from None
+    except ImageError:
+        raise
     except PermissionError:
         raise ImageError("no permission to read it") from None
     except Exception as error:  # decoders raise nearly anything on damaged bytes
@@ -52,17 +58,31 @@ def open_image(source: bytes | Path, max_pixels: int) -> Image.Image:
 
 
 def _is_heic(source: bytes | Path) -> bool:
-    """What telephones call a photograph unless they are asked for the most compatible format."""
-    if isinstance(source, bytes):
-        head = source[:12]
-    else:
-        with open(source, "rb") as file:
-            head = file.read(12)
-    return head[4:8] == b"ftyp" and head[8:12] in (b"heic", b"heix", b"heim", b"hevc", b"mif1", b"msf1")
+    """Whether it is a photograph in HEIC, which can be read here; one that cannot be read is refused by its name."""
+    head = source[:12] if isinstance(source, bytes) else _first(source, 12)
+    if head[4:8] != b"ftyp":
+        return False
+    if head[8:12] in (b"avif", b"avis"):
+        raise ImageError("an AVIF image, save it as JPEG or PNG")
+    if head[8:12] not in (b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1"):
+        return False
+    try:
+        from pillow_heif import register_heif_opener
+    except ImportError:
+        raise ImageError(
+            "a HEIC photograph; save it as JPEG, or let it be read with: pip install 'fscil[heic]'"
+        ) from None
+    register_heif_opener(thumbnails=False)
+    return True
+
+
+def _first(path: Path, count: int) -> bytes:
+    with open(path, "rb") as file:
+        return file.read(count)
 
 
 def media_type(image: Image.Image) -> str:
-    return FORMATS[str(image.format)][0]
+    return (HEIC if image.format == "HEIF" else FORMATS[str(image.format)])[0]
 
 
 def check_size(image: Image.Image, max_pixels: int) -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from fscil.core.errors import InputError
 from fscil.teach.encoders import loading
 from fscil.teach.learning.encoder import Encoder, Reference
 from fscil.teach.learning.knowledge import principal_axes
+from fscil.teach.learning.prose import finding_key
 from fscil.teach.learning.snapshot import Snapshot, load_snapshot
 from fscil.teach.project import changes, files, pictures, records
 from fscil.teach.project.backup import backup
@@ -214,6 +216,15 @@ class Learner:
         """Remove one image; its class goes with the last one."""
         changes.remove_image(self._store, image_id)
 
+    def move_image(self, image_id: str, name: str) -> None:
+        """Put one image into another class, which is new or known; nothing is learned again."""
+        changes.move_image(self._store, image_id, self._stored(name))
+
+    def keep(self, kind: str, image_ids: Sequence[str]) -> None:
+        """The doctor shall not mention this finding about these images again; any change of them brings it back."""
+        images = "an image" if len(image_ids) == 1 else f"{len(image_ids)} images"
+        changes.keep(self._store, finding_key(kind, image_ids), f"kept {images} as they are")
+
     def rename(self, old: str, new: str) -> None:
         """Nothing is learned again."""
         changes.rename(self._store, self._stored(old), class_name(new))
@@ -243,12 +254,14 @@ class Learner:
                     out.append(records.Prediction(item.file, guesses[0].label, guesses[0].confidence, guesses, ""))
         return out
 
-    def explain(self, image: Source | Picture | records.Skipped, count: int = 4) -> list[records.Neighbour]:
-        """The project's images that are most like this one."""
+    def explain(
+        self, image: Source | Picture | records.Skipped, count: int = 4, name: str | None = None
+    ) -> list[records.Neighbour]:
+        """The project's images that are most like this one: of all classes, or of the one that is named."""
         (item,) = pictures.read_all([image], self._reference.image_size, keep=False)
         if isinstance(item, records.Skipped):
             raise InputError(f"{item.file}: {item.reason}.")
-        return self.snapshot().neighbours(self.encoder.embed([item.pixels])[0], count)
+        return self.snapshot().neighbours(self.encoder.embed([item.pixels])[0], count, name)
 
     def threshold(self) -> float:
         """Similarity (-1..1) to the nearest class below which the answer is 'unknown'."""
@@ -286,7 +299,8 @@ class Learner:
         # An image that another process removes meanwhile has its id for a name.
         files = {image_id: image_id[:12] for memory in snapshot.knowledge.memories for image_id in memory.ids}
         files |= dict(self._store.all("SELECT sha256, file FROM images WHERE removed_by IS NULL"))
-        return diagnose(snapshot, files, test)
+        kept = frozenset(json.loads(self._store.meta(changes.KEPT) or "[]"))
+        return diagnose(snapshot, files, test, kept)
 
     def export(self, path: str | Path) -> records.ExportReport:
         """An ONNX model that answers as the project does."""

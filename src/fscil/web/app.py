@@ -15,7 +15,9 @@ from fscil.teach import Learner
 from fscil.web.guard import Guard, Rules, say
 from fscil.web.pages import load_pages, serve_pages
 from fscil.web.routes import reading_routes, teaching_routes
+from fscil.web.schemas import NothingLearned
 from fscil.web.served_project import ServedProject
+from fscil.web.uploads import NothingLearnedError
 
 
 def create_app(learner: Learner, rules: Rules | None = None, *, demo: bool = False) -> FastAPI:
@@ -58,6 +60,11 @@ def _explain_errors(app: FastAPI) -> None:
     @app.exception_handler(InputError)
     async def bad_input(_: Request, error: InputError) -> JSONResponse:
         return say(400, " ".join(str(error).split()))
+
+    @app.exception_handler(NothingLearnedError)
+    async def nothing_learned(_: Request, error: NothingLearnedError) -> JSONResponse:
+        answer = NothingLearned(error=" ".join(str(error).split()), skipped=error.skipped)
+        return JSONResponse(answer.model_dump(), 400)
 
     @app.exception_handler(RequestValidationError)
     async def bad_request(_: Request, error: RequestValidationError) -> JSONResponse:

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 
 from fscil.data.images import ImageError
 from fscil.teach.project.pictures import open_checked
+from fscil.teach.project.records import Skipped
 from fscil.web.guard import busy
 
 MILLION = 1_000_000
@@ -24,7 +25,7 @@ class Decoder:
         self._read = read
         self._quick, self._slow = _Lane(4 * QUICK), _Lane(2 * MAX_PIXELS)
 
-    async def read(self, contents: Sequence[bytes], *, keep: bool) -> list[Any]:
+    async def read(self, contents: Sequence[bytes | Skipped], *, keep: bool) -> list[Any]:
         pixels = await run_in_threadpool(lambda: sum(map(_pixels, contents)))
         if pixels > MAX_PIXELS:
             raise HTTPException(
@@ -57,8 +58,10 @@ class _Lane:
             self._waiting -= pixels
 
 
-def _pixels(content: bytes) -> int:
+def _pixels(content: bytes | Skipped) -> int:
     """None of a picture that will be refused: it is not decoded."""
+    if isinstance(content, Skipped):
+        return 0
     try:
         image = open_checked(content)
     except ImageError:

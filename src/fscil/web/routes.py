@@ -16,12 +16,21 @@ from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from fscil.core.errors import InputError
-from fscil.teach import Change, Diagnosis, ImageInfo, Learned, MapPoint, Neighbour, Prediction
-from fscil.teach.project.limits import MAX_NAME
+from fscil.teach import Change, Diagnosis, ImageInfo, Learned, MapPoint, Prediction
+from fscil.teach.project.limits import MAX_NAME, UNKNOWN
 from fscil.web import schemas
 from fscil.web.guard import MEGABYTE, busy
 from fscil.web.served_project import TOP, ServedProject
-from fscil.web.uploads import MAX_IMAGES, Uploads, read_images, thumbnail
+from fscil.web.uploads import (
+    MAX_IMAGES,
+    NothingLearnedError,
+    Uploads,
+    called,
+    given_names,
+    read_images,
+    read_lesson,
+    thumbnail,
+)
 
 EXPORTS = 4  # at once: each is a file on the temporary disk until it has been downloaded
 SHOWN = 5  # images of a class that the page shows beside its name
@@ -74,10 +83,21 @@ def reading_routes(served: ServedProject) -> APIRouter:
         ]
 
     @router.post("/explain")
-    async def explain(image: UploadFile, count: Annotated[int, Form(ge=1, le=12)] = 4) -> list[Neighbour]:
-        """The training images most like an image."""
+    async def explain(image: UploadFile, count: Annotated[int, Form(ge=1, le=12)] = 4) -> schemas.Explanation:
+        """What an image is taken for, the training images of that class most like it, and the most alike of others."""
         [picture] = await served.decoder.read(await read_images([image]), keep=False)
-        return await run_in_threadpool(learner.explain, picture, count)
+
+        def look() -> schemas.Explanation:
+            [answer] = learner.predict([picture], 1)
+            if answer.error:
+                raise InputError(f"{answer.error[:1].upper()}{answer.error[1:]}.")
+            known = answer.label != UNKNOWN
+            own = learner.explain(picture, count, answer.label) if known else []
+            near = learner.explain(picture, 3 * count)
+            others = [each for each in near if each.class_name != answer.label][:count]
+            return schemas.Explanation(label=answer.label, examples=own, others=others)
+
+        return await run_in_threadpool(look)
 
     @router.get("/map")
     async def feature_map() -> list[MapPoint]:
@@ -154,15 +174,13 @@ def teaching_routes(served: ServedProject) -> APIRouter:
         await served.write(change, *arguments)
         return schemas.Done(message=message, generation=await served.generation())
 
-    @router.post("/learn")
+    @router.post("/learn", responses={400: {"model": schemas.NothingLearned | schemas.ErrorSentence}})
     async def learn(name: Annotated[str, Form(min_length=1, max_length=MAX_NAME)], images: Uploads) -> Learned:
         """Learn a new class from a few images, or give an old one more."""
-        learned = await served.write(
-            learner.learn, name, await served.decoder.read(await read_images(images), keep=True)
-        )
+        pictures = called(await served.decoder.read(await read_lesson(images), keep=True), given_names(images))
+        learned = await served.write(learner.learn, name, pictures)
         if not learned.added:
-            reason = learned.skipped[0].reason if learned.skipped else "no images came"
-            raise InputError(f"Nothing was learned: {reason}.")
+            raise NothingLearnedError(learned)
         return learned
 
     @router.post("/rename")
@@ -179,6 +197,16 @@ def teaching_routes(served: ServedProject) -> APIRouter:
     async def remove_image(question: schemas.RemoveImage) -> schemas.Done:
         """Remove one image from its class."""
         return await done("Removed one image.", learner.remove_image, question.id)
+
+    @router.post("/move-image")
+    async def move_image(question: schemas.MoveImage) -> schemas.Done:
+        """Put one image into another class, which is new or known."""
+        return await done(f"Moved one image to '{question.to}'.", learner.move_image, question.id, question.to)
+
+    @router.post("/keep")
+    async def keep(question: schemas.Keep) -> schemas.Done:
+        """Show a finding of the check-up about these images no more."""
+        return await done("Kept as it is.", learner.keep, question.kind, question.images)
 
     @router.post("/undo")
     async def undo() -> schemas.Done:

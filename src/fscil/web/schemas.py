@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from fscil.teach.project.limits import MAX_NAME
-from fscil.teach.project.records import CurvePoint, Finding
+from fscil.teach.project.records import CurvePoint, Finding, Neighbour, Skipped
 
 ClassName = Annotated[str, Field(min_length=1, max_length=MAX_NAME, description="Name of a class.")]
 ImageId = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$", description="SHA-256 of the image file, in hex.")]
@@ -62,6 +62,18 @@ class Checkup(BaseModel):
     learning_curve: list[CurvePoint]
 
 
+class Explanation(BaseModel):
+    """Why an image is taken for what it is taken for."""
+
+    label: str = Field(description="A class, or 'unknown'.")
+    examples: list[Neighbour] = Field(description="Images of that class, most alike first; none of 'unknown'.")
+    others: list[Neighbour] = Field(description="The most alike images of other classes.")
+
+
+class NothingLearned(ErrorSentence):
+    skipped: list[Skipped] = Field(description="Every picture, and why it was not used.")
+
+
 class Question(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
@@ -77,6 +89,16 @@ class Forget(Question):
 
 class RemoveImage(Question):
     id: ImageId
+
+
+class MoveImage(Question):
+    id: ImageId
+    to: ClassName
+
+
+class Keep(Question):
+    kind: str = Field(pattern=r"^[a-z_]{1,40}$", description="Kind of the finding.")
+    images: list[ImageId] = Field(min_length=1, max_length=1000, description="The images it is about.")
 
 
 class Threshold(Question):

@@ -4,13 +4,13 @@ Everything is judged in feature space, so a project that keeps only features can
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
 from fscil.teach.learning.expectation import expect, learning_curve
 from fscil.teach.learning.knowledge import Knowledge, LeftOut
-from fscil.teach.learning.prose import finding
+from fscil.teach.learning.prose import finding, finding_key
 from fscil.teach.learning.snapshot import Snapshot
 from fscil.teach.project.records import CurvePoint, Diagnosis, Finding, FolderResult, Severity
 
@@ -25,7 +25,8 @@ PAIRS = 5
 Files = Mapping[str, str]  # image id -> the name it was given by
 
 
-def diagnose(snapshot: Snapshot, files: Files, test: FolderResult | None) -> Diagnosis:
+def diagnose(snapshot: Snapshot, files: Files, test: FolderResult | None, kept: Collection[str] = ()) -> Diagnosis:
+    """`kept`: keys of findings that the user has looked at and wants to leave as they are."""
     knowledge, calibration = snapshot.knowledge, snapshot.calibration
     left = knowledge.left_out(EXAMINED)
     curve = learning_curve(knowledge)
@@ -34,9 +35,10 @@ def diagnose(snapshot: Snapshot, files: Files, test: FolderResult | None) -> Dia
         *_doubles(knowledge, files),
         *_contradictions(knowledge, left, files),
         *_confusable(knowledge, left),
-        *_worst(left, knowledge, calibration.level, files),
+        *_worst(left, knowledge, calibration.level, files, kept),
         *_enough(curve),
     ]
+    findings = [each for each in findings if not each.images or finding_key(each.kind, each.images) not in kept]
     order = ("problem", "warning", "info")
     return Diagnosis(
         findings=sorted(findings, key=lambda each: order.index(each.severity)),
@@ -68,13 +70,13 @@ def _counts(knowledge: Knowledge) -> list[Finding]:
 
 
 def _doubles(knowledge: Knowledge, files: Files) -> list[Finding]:
-    """Pairs of images that are the same picture, saved twice."""
+    """Images that are the same picture: in two classes pair by pair, in one class all that belong together."""
     ids = [image_id for memory in knowledge.memories for image_id in memory.ids]
     if len(ids) < 2:
         return []
     owner = [memory.name for memory in knowledge.memories for _ in memory.ids]
     vectors = np.concatenate([memory.vectors for memory in knowledge.memories])
-    found = []
+    found, alike = [], Groups(len(ids))
     for start in range(0, len(ids), 1000):  # in slices, so that memory does not grow with the square
         similar = vectors[start : start + 1000] @ vectors.T
         for row, second in np.argwhere(similar >= NEAR_DUPLICATE).tolist():
@@ -82,13 +84,40 @@ def _doubles(knowledge: Knowledge, files: Files) -> list[Finding]:
             if first >= second:
                 continue
             one, other = owner[first], owner[second]
-            kind = "near_duplicate" if one == other else "same_picture_two_classes"
-            pair = f"{files[ids[first]]} and {files[ids[second]]}"
-            classes = list(dict.fromkeys([one, other]))
+            if one == other:
+                alike.join(first, second)
+                continue
+            both, pair = [ids[first], ids[second]], f"{files[ids[first]]} and {files[ids[second]]}"
             found.append(
-                finding(kind, images=[ids[first], ids[second]], classes=classes, pair=pair, one=one, other=other)
+                finding("same_picture_two_classes", images=both, classes=[one, other], pair=pair, one=one, other=other)
             )
+    for rows in alike.sizeable():
+        name, images = owner[rows[0]], [ids[row] for row in rows]
+        shown = " and ".join(files[image] for image in images) if len(rows) == 2 else f"{len(rows)} images"
+        found.append(finding("near_duplicate", images=images, classes=[name], shown=shown, name=name))
     return found
+
+
+class Groups:
+    """What belongs together, from pairs that do: a film of a thing that stands still is one finding, not hundreds."""
+
+    def __init__(self, count: int) -> None:
+        self._parent = list(range(count))
+
+    def _root(self, row: int) -> int:
+        while self._parent[row] != row:
+            self._parent[row] = row = self._parent[self._parent[row]]
+        return row
+
+    def join(self, one: int, other: int) -> None:
+        first, second = sorted((self._root(one), self._root(other)))
+        self._parent[second] = first
+
+    def sizeable(self) -> list[list[int]]:
+        groups: dict[int, list[int]] = {}
+        for row in range(len(self._parent)):
+            groups.setdefault(self._root(row), []).append(row)
+        return [rows for rows in groups.values() if len(rows) > 1]
 
 
 def _contradictions(knowledge: Knowledge, left: LeftOut, files: Files) -> list[Finding]:
@@ -140,9 +169,10 @@ def _confusable(knowledge: Knowledge, left: LeftOut) -> list[Finding]:
     return found
 
 
-def _worst(left: LeftOut, knowledge: Knowledge, level: float, files: Files) -> list[Finding]:
+def _worst(left: LeftOut, knowledge: Knowledge, level: float, files: Files, kept: Collection[str]) -> list[Finding]:
     own = np.where(np.isfinite(left.own), left.own, np.inf)
     rows = [row for row in np.argsort(own)[:WORST] if own[row] < level]
+    rows = [row for row in rows if finding_key("worst_images", [left.ids[row]]) not in kept]
     if not rows:
         return []
     ids, classes = [left.ids[row] for row in rows], [knowledge.names[left.labels[row]] for row in rows]

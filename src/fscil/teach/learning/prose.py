@@ -25,6 +25,11 @@ def finding(
     return Finding(kind, severity or usual["severity"], message, advice, list(images), list(classes))
 
 
+def finding_key(kind: str, images: Sequence[str]) -> str:
+    """Names a finding for as long as it is about the same images."""
+    return " ".join([kind, *sorted(images)])
+
+
 def diagnosis_text(diagnosis: Diagnosis) -> str:
     lines = [f"{diagnosis.classes} classes, {diagnosis.images} images.", ""]
     if diagnosis.expected_accuracy is None:

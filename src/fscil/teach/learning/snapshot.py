@@ -54,9 +54,12 @@ class Snapshot:
             [Guess(names[column], float(chances[row, column])) for column in order[row]] for row in range(len(chances))
         ]
 
-    def neighbours(self, vector: np.ndarray, count: int) -> list[Neighbour]:
+    def neighbours(self, vector: np.ndarray, count: int, name: str | None = None) -> list[Neighbour]:
+        """The most similar images of all classes, or of one."""
         near: list[Neighbour] = []
         for memory in self.knowledge.memories:
+            if name is not None and memory.name != name:
+                continue
             similar = memory.vectors @ vector
             near += [
                 Neighbour(memory.ids[row], memory.name, float(similar[row])) for row in np.argsort(-similar)[:count]

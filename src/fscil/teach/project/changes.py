@@ -11,6 +11,9 @@ from fscil.teach.project.records import Skipped
 from fscil.teach.project.store import UNDO_DEPTH, Store
 from fscil.teach.project.transaction import Transaction
 
+KEPT = "kept"  # meta row: a JSON list of findings
+SETTINGS = {"threshold": "threshold", "keep": KEPT}  # kind of change: the meta row that it sets
+
 
 def add_images(
     store: Store, name: str, pictures: list[Picture], features: np.ndarray, *, keep: bool
@@ -84,6 +87,43 @@ def remove_image(store: Store, image_id: str) -> None:
         change.describe(f"removed {file} from '{name}'", class_id=class_id)
 
 
+def move_image(store: Store, image_id: str, name: str) -> None:
+    """To another class, which is new or known; the class it leaves goes with its last image."""
+    with store.change("move") as change:
+        row = change.run(
+            "SELECT i.id, i.class_id, c.name, i.file FROM images i JOIN classes c ON c.id = i.class_id "
+            "WHERE i.sha256 = ? AND i.removed_by IS NULL",
+            image_id,
+        ).fetchone()
+        if row is None:
+            raise InputError(f"There is no image '{image_id[:64]}' in the project; list its images for their ids.")
+        image, before, old_name, file = row
+        if old_name == name:
+            change.cancel()
+            return
+        found = change.one("SELECT id FROM classes WHERE name = ? AND removed_by IS NULL", name)
+        after = change.add_class(name) if found is None else int(found)
+        change.run("UPDATE images SET class_id = ? WHERE id = ?", after, image)
+        if not change.one("SELECT count(*) FROM images WHERE class_id = ? AND removed_by IS NULL", before):
+            change.run("UPDATE classes SET removed_by = ? WHERE id = ?", change.number, before)
+        for class_id in (before, after):
+            change.touch(class_id)
+        what = f"moved {file} from '{old_name}' to '{name}'"
+        change.describe(what, class_id=before, image=image, to=after, new=found is None)
+
+
+def keep(store: Store, finding: str, what: str) -> None:
+    """A finding of the check-up that the user has looked at, and that is not to be shown again."""
+    with store.change("keep") as change:
+        old = change.one("SELECT value FROM meta WHERE key = ?", KEPT)
+        known = json.loads(old) if old else []
+        if finding in known:
+            change.cancel()
+            return
+        change.set_meta(KEPT, json.dumps([*known, finding]))
+        change.describe(what, old=old)
+
+
 def _remove(change: Transaction, which: str, value: int | str) -> None:
     change.run(f"UPDATE images SET removed_by = ? WHERE {which} AND removed_by IS NULL", change.number, value)
 
@@ -132,8 +172,8 @@ def _take_back(transaction: Transaction, number: int, kind: str, detail: dict[st
     if kind in ("import", "repair"):
         came = "came with the imported model" if kind == "import" else "was there before the repair"
         raise InputError(f"There is nothing to undo: the rest {came}.")
-    if kind == "threshold":
-        transaction.set_meta("threshold", detail["old"])
+    if kind in SETTINGS:
+        transaction.set_meta(SETTINGS[kind], detail["old"])
         return
     class_id = detail["class_id"]
     transaction.touch(class_id)
@@ -141,6 +181,12 @@ def _take_back(transaction: Transaction, number: int, kind: str, detail: dict[st
         transaction.run("DELETE FROM images WHERE added_by = ?", number)
         if detail["new"]:
             transaction.run("DELETE FROM classes WHERE id = ?", class_id)
+    elif kind == "move":
+        transaction.touch(detail["to"])
+        transaction.run("UPDATE images SET class_id = ? WHERE id = ?", class_id, detail["image"])
+        transaction.run("UPDATE classes SET removed_by = NULL WHERE removed_by = ?", number)
+        if detail["new"]:
+            transaction.run("DELETE FROM classes WHERE id = ?", detail["to"])
     elif kind == "rename":
         transaction.run("UPDATE classes SET name = ? WHERE id = ?", detail["old"], class_id)
     else:  # forget, remove

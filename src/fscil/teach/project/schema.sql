@@ -5,7 +5,7 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE changes (
     number INTEGER PRIMARY KEY,
     at TEXT NOT NULL,
-    kind TEXT NOT NULL,       -- learn, forget, remove, rename, threshold, import or repair
+    kind TEXT NOT NULL,       -- learn, forget, remove, move, rename, threshold, keep, import or repair
     what TEXT NOT NULL,       -- for people
     detail TEXT NOT NULL,     -- JSON: what undoing needs
     undone INTEGER NOT NULL DEFAULT 0

@@ -6,6 +6,7 @@ import { takeDrops } from "./drops.js";
 import { failure, notice } from "./notice.js";
 import { Pad } from "./pad.js";
 
+const SHOWN = 4; // examples beside an answer
 const PAUSE = 350; // ms without a change before the answer is explained and spoken
 
 export class Try {
@@ -133,24 +134,32 @@ export class Try {
     byId("spoken").textContent = `${verdict.label}. ${byId("verdict-note").textContent}`;
     if (verdict.error) return;
     try {
-      const near = await api.explain(await this.image, 4);
-      if (round !== this.round) return;
-      byId("neighbours").replaceChildren(
-        ...near.map((each) =>
-          element(
-            "li",
-            {},
-            thumbnail(each.image_id, `An example of ${each.class_name}`, this.page.state.keeps_images),
-            element("span", { class: "neighbour-name" }, each.class_name),
-            element("span", { class: "quiet" }, percent(each.similarity)),
-          ),
-        ),
-      );
+      const said = await api.explain(await this.image, SHOWN);
+      if (round !== this.round || said.label !== verdict.label) return; // of an older drawing, or of an older project
+      this.showExplanation(said);
       byId("because").dataset.round = round;
-      this.showReasons(near.length > 0);
     } catch (error) {
       failure(error);
     }
+  }
+
+  // Examples of what it is taken for speak for that; the most alike of other classes stand apart, and say so.
+  showExplanation({ label, examples, others }) {
+    const known = examples.length > 0;
+    byId("because-title").textContent = known ? `It looks like these of ${label}` : "Nothing is close enough. Closest are";
+    const shown = known ? [...examples.slice(0, SHOWN - 1), ...others.slice(0, 1)] : others;
+    byId("neighbours").replaceChildren(
+      ...shown.map((each) =>
+        element(
+          "li",
+          { class: known && each.class_name !== label ? "other" : "" },
+          thumbnail(each.image_id, `An example of ${each.class_name}`, this.page.state.keeps_images),
+          element("span", { class: "neighbour-name" }, each.class_name),
+          element("span", { class: "quiet" }, percent(each.similarity)),
+        ),
+      ),
+    );
+    this.showReasons(shown.length > 0);
   }
 
   showReasons(shown) {
