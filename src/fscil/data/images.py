@@ -44,7 +44,7 @@ def open_image(source: bytes | Path, max_pixels: int) -> Image.Image:
         raise too_many(max_pixels) from None
     except Image.UnidentifiedImageError:
         if formats == ("HEIF",):
-            raise ImageError("a damaged HEIC photograph") from None
+            raise ImageError("a damaged HEIC photograph; save it as JPEG") from None
         *most, last = FORMATS
         raise ImageError(f"not a {', '.join(most)} or {last} image") from None
     except ImageError:
