@@ -81,6 +81,11 @@ def _of(stored: Mapping[str, Any]) -> Config:
     )
 
 
+def network_settings(stored: Mapping[str, Any]) -> dict[str, Any]:
+    """What made a network, by dotted key: of stored settings, whatever keys there were then."""
+    return _settings(_of(stored))
+
+
 def _settings(config: Config) -> dict[str, Any]:
     found = flat({"backbone": dataclasses.asdict(config.backbone)})
     for name, train in (("train", config.train), ("second", config.second)):

@@ -27,7 +27,7 @@ def printed_rows_table(
     """None where no method of the paper's table was measured with its own recipe."""
     new = {row.key: row.cells["avg"].text for row in novel}
     rows = {row.key: row for row in printed}
-    ours = [group for group in groups if group.first.method in rows and _on_own_network(group)]
+    ours = [group for group in groups if group.first.method in rows and on_own_network(group)]
     if not ours:
         return None
     ranks = {key: sorted(ours, key=lambda group: -_mean(group, key)) for key in _SCORES}
@@ -44,7 +44,7 @@ def printed_rows_table(
     return table("Our reimplementations beside the printed rows", _HEADER, lines)
 
 
-def _on_own_network(group: Group) -> bool:
+def on_own_network(group: Group) -> bool:
     own = f"{dataset_key(group.first.dataset)}_{group.first.method.replace('-', '_')}"
     return group.first.recipe == _REPRODUCTIONS.get(own, own)
 

@@ -8,6 +8,7 @@ from docs_maker.printed_rows import printed_rows_table
 from docs_maker.protocol import differences
 from docs_maker.rectification import rectification
 from docs_maker.seen import footnotes, marks
+from docs_maker.session_table import own_networks_table, shared_network_tables
 from fscil.metrics.names import METRICS, label
 from fscil.pages.ablation.page import parts
 from fscil.pages.kit.prose import number, plural, plus_minus
@@ -24,8 +25,15 @@ _OWN_NETWORKS = (
     "The base session may be printed as the trained head's accuracy; ours is that of the classifier that is "
     "used from then on."
 )
+_SESSIONS = (
+    "Accuracy on all classes seen after every session (mean over draws), parameters of the network, minutes of base "
+    "training and of all sessions of a draw, and the most memory that either took; every method that the paper prints, "
+    "each on the network that its own recipe trains."
+)
+_ONE_NETWORK = "The same columns for methods that were all measured on one and the same network."
 _MEASURED = "How ours were measured (base training may have run on other hardware than the sessions: see the recipe):"
 _PUBLISHED = {"cifar100": ("cifar", "novel-cifar", "ablation-cifar")}  # comparison, novel classes, ablation
+_WHOLE = {"cifar100": "cifar-supplement"}  # the comparison with the rows that the paper quotes
 
 
 def results_page(measured: Sequence[MeasuredBenchmark], root: str) -> str:
@@ -72,8 +80,14 @@ def _methods(groups: Sequence[Group], plan: BenchmarkPlan | None, root: str) -> 
     sections += [*footnotes(groups), *former_notes(groups)]
     if not plan or not printed:
         sections.append("There are no published numbers for these sessions.")
-    elif compared := printed_rows_table(groups, *(printed_table(name).rows for name in _PUBLISHED[plan.key][:2])):
-        sections += [f"### {compared.title}", _OWN_NETWORKS, markdown(compared)]
+    else:
+        rows = [printed_table(name).rows for name in _PUBLISHED[plan.key][:2]]
+        if compared := printed_rows_table(groups, *rows):
+            sections += [f"### {compared.title}", _OWN_NETWORKS, markdown(compared)]
+            whole = own_networks_table(groups, printed_table(_WHOLE[plan.key]).rows, rows[1])
+            sections += [f"### {whole.title}", _SESSIONS, markdown(whole)]
+    for shared in shared_network_tables(groups):
+        sections += [f"### {shared.title}", _ONE_NETWORK, markdown(shared)]
     return [*sections, _MEASURED, _costs(groups, root), *_protocol(groups)]
 
 

@@ -245,7 +245,7 @@ def test_reimplementations_stand_beside_the_printed_rows_with_both_ranks(results
         write(results / "cifar100" / "teen" / f"shots-{draw}.json", other)
         shared = measured(draw, "savc")  # on the network of another recipe
         write(results / "cifar100" / "savc" / f"shots-{draw}.json", shared)
-    section = page(results).split("### Our reimplementations beside the printed rows")[1].split("How ours were")[0]
+    section = page(results).split("### Our reimplementations beside the printed rows")[1].split("\n#")[0]
     table = [line for line in section.splitlines() if line.startswith("|")][2:]
     cells = {row.split("|")[1].strip(" †"): [cell.strip() for cell in row.strip("|").split("|")] for row in table}
     assert set(cells) == {"YourSelf", "ALICE"}
@@ -254,6 +254,60 @@ def test_reimplementations_stand_beside_the_printed_rows_with_both_ranks(results
     assert cells["ALICE"][2:5] == ["80.3", f"{ours:.2f}", "63.10"]
     assert float(cells["ALICE"][5].replace("−", "-")) == pytest.approx(ours - 63.10, abs=0.006)
     assert {cells[name][-1] for name in cells} == {cells[name][-2] for name in cells} == {"1", "2"}
+
+
+def cells_below(text: str, heading: str) -> dict[str, list[str]]:
+    """The table that follows a heading: its cells by the name of the row, the last one of a name."""
+    first = text.split(f"### {heading}\n")[1].split("\n|", 1)[1].split("\n\n")[0]
+    found = [[cell.strip() for cell in line.strip("|").split("|")] for line in first.splitlines()]
+    return {row[0].strip("*"): row[1:] for row in found}
+
+
+def test_the_papers_table_is_rebuilt_from_our_runs_session_by_session(results: Path) -> None:
+    size = {
+        "kind": "vit",
+        "image_size": 32,
+        "stem": "patch",
+        "patch_size": 8,
+        "embed_dim": 32,
+        "depth": 2,
+        "num_heads": 2,
+    }
+    alice = [{**measured(draw, "alice", backbone=size), "recipe": "cifar100_alice"} for draw in range(2)]
+    for draw, stored in enumerate(alice):
+        write(results / "cifar100" / "alice" / f"shots-{draw}.json", stored)
+    rebuilt = cells_below(page(results), "The paper's table, from our own runs")
+    (ours,) = [cells for name, cells in rebuilt.items() if name.startswith("ALICE")]
+    weights = [60, *[5] * 8]
+    for session in range(9):
+        pooled = [
+            sum(cell * weight for cell, weight in zip(stored["matrix"][session], weights, strict=False))
+            / sum(weights[: session + 1])
+            for stored in alice
+        ]
+        assert ours[1 + session] == f"{fmean(pooled):.2f}"
+    gacc = [stored["metrics"]["gacc_grid"] for stored in alice]
+    assert ours[11] == f"{fmean(gacc):.2f} ± {stdev(gacc):.2f}"
+    patches, positions, block, norm = 8 * 8 * 3 * 32 + 32, 17 * 32 + 32, 12 * 32 * 32 + 13 * 32, 2 * 32
+    assert ours[13:] == [f"{(patches + positions + 2 * block + norm) / 1e6:.2f}", "3.3", "0.17", "1200"]
+    assert rebuilt["as printed"][1:10] == ["80.3", "71.9", "67.0", "63.2", "60.7", "58.3", "57.3", "55.5", "53.7"]
+    missing = rebuilt["BiDistFSCIL, as printed; not measured here yet"]
+    assert missing[1] == "79.5"
+    assert missing[10:12] == ["66.14", "–"]
+
+
+def test_methods_on_one_network_stand_together_the_best_first(results: Path) -> None:
+    heading = "One network for all: that of cifar100_yourself"
+    for number, method in enumerate(("alice", "fecam", "cec")):
+        write(results / "cifar100" / method / "a.json", {**measured(0, method), "title": method})
+        assert heading not in page(results), number
+    best = {**document("teen", dataset="cifar100", novel=80.0), "config": measured()["config"]}
+    write(results / "cifar100" / "teen" / "a.json", {**best, "recipe": "cifar100_yourself", "title": "teen"})
+    other = measured(0, "savc", train={"epochs": 3})  # trained otherwise, whatever its recipe is called
+    write(results / "cifar100" / "savc" / "a.json", other)
+    rows_there = list(cells_below(page(results), heading))
+    assert rows_there[2].startswith("teen")
+    assert len(rows_there) == 2 + 5  # heads, and YourSelf+
 
 
 def test_nothing_is_put_beside_printed_rows_where_no_recipe_of_a_method_was_run(tmp_path: Path) -> None:
