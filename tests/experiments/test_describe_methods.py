@@ -32,6 +32,8 @@ NOT_MEASURED = {
     "idlvq",
     "df-replay",
     "softnet",
+    "bidist",
+    "dsn",
 }
 
 

@@ -69,6 +69,9 @@ QUICK: dict[str, dict[str, Any]] = {
         "width": 32,
         "copies": 2,
     },
+    "dsn": {
+        "lr": 0.01
+    },  # at the published rate new rows flee from what is drawn of old classes, which looks the same here
     "topic": {"nodes": 20, "drop": 0, "lr": 2.0, "weight_anchor": 1.0},  # rows start near zero, and learn in six steps
     "nc-fscil": {"base_steps": 40, "steps": (40,)},  # a neck that has not learned the base classes answers one for all
 }

@@ -14,9 +14,11 @@ from fscil.training.trainer import Trainer
 
 SETTINGS = {
     "alice": ["train.objective_options={width=8, fused=0.5}"],
+    "bidist": [],
     "c-fscil": ["train.objective_options={width=8}"],
     "cec": ["train.objective_options={way=3, query=3}"],
     "clom": ["train.objective_options={width=8}"],
+    "dsn": ["train.objective_options={nodes=8}"],
     "fact": ["train.objective_options={virtual=6}"],
     "limit": ["train.objective_options={way=2, tasks=3}"],
     "orco": ["train.objective_options={views=2, width=8, hidden=16}"],

@@ -7,10 +7,12 @@ from fscil.core.config import build
 from fscil.core.errors import InputError, nearest
 from fscil.methods.alice import ALICE
 from fscil.methods.base import MARKS, Method
+from fscil.methods.bidist import BiDist
 from fscil.methods.c_fscil import CFSCIL
 from fscil.methods.cec import CEC
 from fscil.methods.clom import CLOM
 from fscil.methods.df_replay import DFReplay
+from fscil.methods.dsn import DSN
 from fscil.methods.fact import FACT
 from fscil.methods.fecam import FeCAM
 from fscil.methods.finetune import Finetune
@@ -38,7 +40,7 @@ from fscil.methods.yourself import YourSelf
 
 _METHODS: tuple[type[Method], ...] = (
     Lazy, Finetune, Joint, ICaRL, LDA, Ridge, RanPAC, Prototypes, CLOM, S3C, SAVC, SPPR, CEC, LIMIT, FACT, CFSCIL,
-    NCFSCIL, ALICE, TEEN, FeCAM, SubspaceRegularizer, OrCo, TOPIC, IDLVQ, DFReplay, SoftNet,
+    NCFSCIL, ALICE, TEEN, FeCAM, SubspaceRegularizer, OrCo, TOPIC, IDLVQ, DFReplay, SoftNet, BiDist, DSN,
     Whitened, YourSelf,
 )  # fmt: skip
 REGISTRY = {method.name: method for method in _METHODS}

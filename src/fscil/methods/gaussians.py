@@ -68,13 +68,16 @@ class ClassGaussians:
         self.means, self.covariances, self.factors = state["means"], state["covariances"], state["factors"]
 
     def _factor(self, covariances: Tensor) -> Tensor:
-        """Cholesky factors; the jitter grows until the (possibly rank-deficient) covariance can be factored."""
-        identity = torch.eye(covariances.shape[-1], dtype=covariances.dtype, device=covariances.device)
-        jitter = self.jitter
-        while True:
-            factors, failed = torch.linalg.cholesky_ex(covariances + jitter * identity)
-            if not failed.any() and torch.isfinite(factors).all():
-                return factors
-            jitter *= 10
-            if jitter > 1e3:
-                raise FloatingPointError("A class covariance is not finite; check the features.")
+        return cholesky_factors(covariances, self.jitter)
+
+
+def cholesky_factors(covariances: Tensor, jitter: float) -> Tensor:
+    """The jitter on the diagonal grows until the (possibly rank-deficient) covariances can all be factored."""
+    identity = torch.eye(covariances.shape[-1], dtype=covariances.dtype, device=covariances.device)
+    while True:
+        factors, failed = torch.linalg.cholesky_ex(covariances + jitter * identity)
+        if not failed.any() and torch.isfinite(factors).all():
+            return factors
+        jitter *= 10
+        if jitter > 1e3:
+            raise FloatingPointError("A class covariance is not finite; check the features.")

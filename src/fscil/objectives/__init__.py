@@ -4,12 +4,14 @@ from fscil.core.config import TrainConfig, build
 from fscil.core.errors import InputError, nearest
 from fscil.objectives.alice import ALICEObjective
 from fscil.objectives.base import Episode, Objective, ObjectiveOptions, ParameterGroup, Setting
+from fscil.objectives.bidist import BiDistObjective
 from fscil.objectives.c_fscil import CFSCILObjective, WideCrossEntropy
 from fscil.objectives.cec import CECObjective
 from fscil.objectives.clom import CLOMObjective
 from fscil.objectives.cross_entropy import CrossEntropy
 from fscil.objectives.distill import distillation
 from fscil.objectives.dot_regression import DotRegression, dot_regression
+from fscil.objectives.dsn import DSNObjective
 from fscil.objectives.fact import FACTObjective
 from fscil.objectives.idlvq import IDLVQObjective
 from fscil.objectives.limit import LIMITObjective
@@ -22,11 +24,13 @@ from fscil.objectives.topic import TOPICObjective
 
 OBJECTIVES: dict[str, type[Objective]] = {
     "alice": ALICEObjective,
+    "bidist": BiDistObjective,
     "cec": CECObjective,
     "cross_entropy": CrossEntropy,
     "c-fscil": CFSCILObjective,
     "fact": FACTObjective,
     "dot_regression": DotRegression,
+    "dsn": DSNObjective,
     "clom": CLOMObjective,
     "idlvq": IDLVQObjective,
     "limit": LIMITObjective,
