@@ -1,8 +1,8 @@
 """The one generator of what docs/ computes: `make docs`, or python -m docs_maker [DOCS] [RESULTS].
 
 It writes docs/results.md, the tables of docs/methods/*.md, docs/audit.md, the computed blocks of docs/gacc.md with
-their figures and of docs/data.md, and what comes with the package: numbers (src/fscil/results/measured.json) and what
-the methods say of themselves (src/fscil/experiments/catalogue.json).
+their figures and of docs/data.md, and what comes with the package: numbers (src/fscil/results/measured.json), how long
+things took (durations.json beside it) and what the methods say of themselves (src/fscil/experiments/catalogue.json).
 """
 
 import json
@@ -23,6 +23,7 @@ from fscil.pages.paper.audit import audit_page
 from fscil.pages.paper.figures.canvas import save_figure
 from fscil.pages.paper.figures.registry import draw
 from fscil.paper.audit import audit
+from fscil.results.durations import SHIPPED_DURATIONS, as_lines, durations
 from fscil.results.grouping import collect
 from fscil.results.measured import SHIPPED, measured
 
@@ -52,6 +53,7 @@ def generated(docs: Path, results: Path) -> dict[Path, str]:
     # Only next to the sources: docs of another project have no package to ship numbers with.
     if (sources := docs.parent / "src" / "fscil").is_dir():
         pages[sources / "results" / SHIPPED.name] = json.dumps(measured(results), indent=1) + "\n"
+        pages[sources / "results" / SHIPPED_DURATIONS.name] = as_lines(durations(results))
         pages[sources / "experiments" / catalogue.STORED.name] = catalogue.as_text()
     return pages
 

@@ -23,11 +23,11 @@ from fscil.core.storage import read_json
 from fscil.experiments.bench import grid as grids
 from fscil.experiments.bench.grid import Grid, fill_grid
 from fscil.experiments.bench.plan import BenchRequest, Plan, PlannedCell, make_plan
+from fscil.experiments.engines.machines import Seen, differences
 from fscil.experiments.engines.on_ray import RayPool, _share
 from fscil.experiments.engines.schedule import Lost
 from fscil.experiments.engines.settings import EngineSettings, memory_bytes
 from fscil.experiments.engines.task import Failure, Opener, Task
-from fscil.experiments.engines.worker import Seen, differences
 
 ray = pytest.importorskip("ray")
 QUICK = ("train.epochs=2", "options.yourself.base_steps=2", "options.yourself.novel_steps=2")
@@ -127,7 +127,8 @@ def test_a_worker_that_dies_is_a_failure_and_the_others_go_on(
     assert (folder / "log.txt").read_text().count("prototypes on vit") == 2  # of both attempts
     assert "Traceback" in next(tmp_path.glob("networks/*/lazy/shots-0/log.txt")).read_text()
     monkeypatch.setattr(grids, "_measure", measure)
-    assert not on_ray(plan)  # what failed is tried again
+    assert on_ray(plan).keys() == {"prototypes", "lazy"}  # a fault would come again
+    assert not on_ray(plan, retry_failed=True)
     assert matrices(tmp_path) == here
     assert not list(tmp_path.rglob("failure.json"))
 

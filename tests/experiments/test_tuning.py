@@ -57,15 +57,14 @@ def test_too_few_base_classes_are_refused() -> None:
 
 
 def test_the_best_comes_first_and_trials_are_kept(tmp_path: Path) -> None:
-    benchmark = load_benchmark(CONFIG.data)
-    arguments = (CONFIG, benchmark, "yourself", ["weight_novel=0,1,5"], tmp_path, Reporter(quiet=True))
-    first = tune(*arguments)
+    arguments = (CONFIG, "yourself", ["weight_novel=0,1,5"], tmp_path, Reporter(quiet=True))
+    first = tune(*arguments).trials
     assert len(first) == 4
     means = [trial.spread("gacc_grid").mean for trial in first]
     assert means == sorted(means, reverse=True)
     files = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("result.json")}
     assert len(files) == 3 * 2  # weight_novel=1 is the recipe as it is: measured once
-    assert tune(*arguments) == first
+    assert tune(*arguments).trials == first
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("result.json")} == files
 
 

@@ -1,10 +1,25 @@
 """`fscil ablate`: what each part of YourSelf gives."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fscil.cli.engine import (
+    AddressOption,
+    CpusOption,
+    EngineOption,
+    GpusOption,
+    MemoryOption,
+    ParallelOption,
+    PartitionOption,
+    RetriesOption,
+    RetryFailedOption,
+    TimeOption,
+    engine_settings,
+    tell_failures,
+)
 from fscil.cli.options import (
     DeterministicOption,
     DeviceOption,
@@ -28,6 +43,16 @@ def ablate(
     ] = None,
     seeds: SeedsOption = None,
     device: DeviceOption = None,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
+    cpus: CpusOption = None,
+    gpus: GpusOption = None,
+    memory: MemoryOption = None,
+    max_parallel: ParallelOption = None,
+    partition: PartitionOption = None,
+    time: TimeOption = None,
+    retries: RetriesOption = 2,
+    retry_failed: RetryFailedOption = False,
     deterministic: DeterministicOption = False,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Override a key: --set options.yourself.novel_steps=20.")
@@ -47,9 +72,23 @@ def ablate(
     from fscil.experiments.ablate.collect import collect_ablation
     from fscil.experiments.ablate.plan import PARTS
     from fscil.experiments.ablate.study import Study
+    from fscil.experiments.engines.run import train_on
     from fscil.experiments.run import Run
+    from fscil.experiments.runner import NetworkPlace
     from fscil.pages.ablation.page import ablation_html, ablation_markdown, steps_text
 
+    settings = engine_settings(
+        engine=engine,
+        address=address,
+        cpus=cpus,
+        gpus=gpus,
+        memory=memory,
+        max_parallel=max_parallel,
+        partition=partition,
+        time=time,
+        retries=retries,
+        retry_failed=retry_failed,
+    )
     parts = _parts(only, PARTS)
     config = load_config(
         recipe,
@@ -61,28 +100,35 @@ def ablate(
         deterministic=deterministic,
     )
     folder = out or Path("runs") / config.recipe
+    resume = resume or retry_failed
     if (folder / "cells").exists() and not (resume or force):
         raise InputError(
             f"{folder} already holds an ablation; add --resume to continue it, --force to measure it again, or "
             f"choose another --out."
         )
+    if not settings.here:  # workers have another working directory
+        folder, checkpoint = folder.resolve(), checkpoint and checkpoint.resolve()
+    place = NetworkPlace(config, folder, checkpoint)
+    if not settings.here:  # who only plans needs none of the devices that measure
+        config = replace(config, accelerator="cpu")
     # An existing run's network and features are used; a folder of another recipe is refused.
     run = Run.open(config, folder, resume=True, force=force, checkpoint=checkpoint, reporter=Reporter())
     run.on.fresh = False  # --force is about the measurements: a network that fits is not trained again
-    run.train()
+    train_on(place, settings, run.on)
     run.on.fresh = force
-    study = Study(run.on)
-    study.measure(parts)
+    study = Study(run.on, place)
+    failures = study.measure(parts, engine=settings)
     found = collect_ablation(study)
     write_sealed(folder / "ablation.json", found.to_json())
     write_text(folder / "ablation.md", ablation_markdown(found))
     write_text(folder / "ablation.html", ablation_html(found))
     if as_json:
         print_json(found.to_json())
-        return
-    if found.steps:
-        say(steps_text(found) + "\n")
-    say(f"Ablation: {(folder / 'ablation.html').resolve()}")
+    else:
+        if found.steps:
+            say(steps_text(found) + "\n")
+        say(f"Ablation: {(folder / 'ablation.html').resolve()}")
+    tell_failures(failures)
 
 
 def _parts(only: str | None, known: tuple[str, ...]) -> list[str]:

@@ -1,4 +1,4 @@
-"""`fscil bench`: every method on every draw, and one page that compares them."""
+"""`fscil bench`: every method on every draw, and one page that compares them; `fscil bench status`: how far it is."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,14 +12,23 @@ from fscil.cli.engine import (
     GpusOption,
     MemoryOption,
     ParallelOption,
+    PartitionOption,
     RetriesOption,
+    RetryFailedOption,
+    TimeOption,
     engine_settings,
+    tell_failures,
 )
 from fscil.cli.options import DeterministicOption, DeviceOption, JsonOption, changes, print_json, say
+from fscil.cli.progress import tell_foreseen, tell_record
 from fscil.core.errors import InputError
 
+app = typer.Typer(invoke_without_command=True)
 
+
+@app.callback()
 def bench(
+    context: typer.Context,
     methods: Annotated[str, typer.Option("--methods", help="all, or comma-separated names; see `fscil methods`.")] = (
         "all"
     ),
@@ -33,10 +42,16 @@ def bench(
     gpus: GpusOption = None,
     memory: MemoryOption = None,
     max_parallel: ParallelOption = None,
+    partition: PartitionOption = None,
+    time: TimeOption = None,
     retries: RetriesOption = 2,
     out: Annotated[Path | None, typer.Option("--out", help="Output folder (default: runs/bench-RECIPE).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue or extend what is in the output folder.")] = False,
+    retry_failed: RetryFailedOption = False,
     force: Annotated[bool, typer.Option("--force", help="Train and measure everything again.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="List what would be done and how long it may take; do nothing.")
+    ] = False,
     device: DeviceOption = None,
     deterministic: DeterministicOption = False,
     overrides: Annotated[
@@ -59,16 +74,30 @@ def bench(
     as_json: JsonOption = False,
 ) -> None:
     """The grid of methods and draws: OUT/bench.html, bench.md and bench.json."""
+    if context.invoked_subcommand:
+        return
     # Imported here: torch takes seconds to load, and `fscil --help` should not wait for it.
     from fscil.core.hardware import pick_device
     from fscil.core.progress import Reporter
     from fscil.core.storage import claim_folder, write_sealed, write_text
     from fscil.experiments.bench.collect import collect_bench
+    from fscil.experiments.bench.foresee import foresee
     from fscil.experiments.bench.grid import Grid, fill_grid
     from fscil.experiments.bench.plan import BenchRequest, make_plan
     from fscil.pages.bench.page import bench_html, bench_markdown, bench_text
 
-    settings = engine_settings(engine, address, cpus, gpus, memory, max_parallel, retries)
+    settings = engine_settings(
+        engine=engine,
+        address=address,
+        cpus=cpus,
+        gpus=gpus,
+        memory=memory,
+        max_parallel=max_parallel,
+        partition=partition,
+        time=time,
+        retries=retries,
+        retry_failed=retry_failed,
+    )
     name = Path(recipe).stem or data or "glyphs"
     folder = out or Path("runs") / f"bench-{name}{'-same-backbone' if same_backbone else ''}"
     request = BenchRequest(
@@ -84,8 +113,11 @@ def bench(
     plan = make_plan(request)
     if settings.here:
         pick_device(plan.default.accelerator)
-    claim_folder(folder, force=force, resume=resume)
     grid = Grid(plan, Reporter(), fresh=force, settings=settings)
+    if dry_run:
+        tell_foreseen(foresee(grid), as_json)
+        return
+    claim_folder(folder, force=force, resume=resume or retry_failed)
     failures = fill_grid(grid)
     found = collect_bench(grid, failures)
     write_sealed(folder / "bench.json", found.to_json())
@@ -96,10 +128,17 @@ def bench(
     else:
         say(bench_text(found) + "\n")
         say(f"Comparison: {(folder / 'bench.html').resolve()}")
-    crashed = {method: failure for (_, method), failure in failures.items() if not failure.input}
-    if crashed:
-        for method, failure in crashed.items():
-            say(f"fscil: {method} failed: {failure.sentence}", err=True)
-        raise typer.Exit(1)
+    tell_failures({method: failure for (_, method), failure in failures.items() if not failure.input})
     if not request.everything and found.left_out:
         raise InputError(" ".join(found.left_out.values()))
+
+
+@app.command()
+def status(
+    folder: Annotated[Path, typer.Argument(help="The output folder of fscil bench, tune or ablate.")],
+    as_json: JsonOption = False,
+) -> None:
+    """How far a grid is: what is done, failed and why, under way, and how long the rest may take."""
+    from fscil.experiments.engines.record import read_record
+
+    tell_record(read_record(folder), folder, as_json)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fscil.cli.options import say
+
 if TYPE_CHECKING:
     from fscil.experiments.engines.settings import EngineSettings
+    from fscil.experiments.engines.task import Failure
 
-EngineOption = Annotated[str, typer.Option("--engine", help="local: here, one by one; ray: on a cluster.")]
+EngineOption = Annotated[
+    str, typer.Option("--engine", help="local: here, one by one; ray, slurm: on a cluster, side by side.")
+]
 AddressOption = Annotated[
     str | None, typer.Option("--address", help="ray: of the cluster (default: the one that runs here, or a new one).")
 ]
@@ -18,22 +24,54 @@ GpusOption = Annotated[
     float | None, typer.Option("--gpus-per-task", min=0, help="GPUs of a task; ray: 0.25 lets four share one.")
 ]
 MemoryOption = Annotated[str | None, typer.Option("--memory-per-task", help="Memory of a task, such as 4GB.")]
+PartitionOption = Annotated[str | None, typer.Option("--partition", help="slurm: of the queue.")]
+TimeOption = Annotated[
+    str | None,
+    typer.Option("--time", help="slurm: of a task, such as 90 or 1:30:00; then it is queued again and goes on."),
+]
 ParallelOption = Annotated[int | None, typer.Option("--max-parallel", min=1, help="Most tasks at a time.")]
 RetriesOption = Annotated[
     int, typer.Option("--retries", min=0, help="How often a task is tried again whose process or machine died.")
 ]
 
 
+RetryFailedOption = Annotated[
+    bool, typer.Option("--retry-failed", help="Continue, and try again also what failed by a fault.")
+]
+
+
 def engine_settings(
+    *,
     engine: str,
     address: str | None,
     cpus: int | None,
     gpus: float | None,
     memory: str | None,
     max_parallel: int | None,
+    partition: str | None,
+    time: str | None,
     retries: int,
+    retry_failed: bool,
 ) -> EngineSettings:
-    from fscil.experiments.engines.settings import EngineSettings, memory_bytes
+    from fscil.experiments.engines.settings import EngineSettings, memory_bytes, time_minutes
 
-    wanted = memory_bytes(memory) if memory is not None else None
-    return EngineSettings(engine, address, cpus, gpus, wanted, max_parallel, retries)
+    return EngineSettings(
+        engine=engine,
+        address=address,
+        cpus=cpus,
+        gpus=gpus,
+        memory=memory_bytes(memory) if memory is not None else None,
+        max_parallel=max_parallel,
+        partition=partition,
+        minutes=time_minutes(time) if time is not None else None,
+        retries=retries,
+        retry_failed=retry_failed,
+    )
+
+
+def tell_failures(failures: Mapping[str, Failure]) -> None:
+    """By name; a fault of a program, and not for want of anything, makes the exit code 1."""
+    for name, failure in failures.items():
+        say(f"fscil: {name} failed: {failure.sentence}", err=True)
+    if any(not failure.input for failure in failures.values()):
+        raise typer.Exit(1)

@@ -43,7 +43,6 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "eval": run.evaluate,
     "report": run.report,
     "tune": tune.tune,
-    "bench": bench.bench,
     "ablate": ablate.ablate,
     "metrics": show.metrics,
     "methods": show.methods,
@@ -55,6 +54,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
 }
 for name, command in _COMMANDS.items():
     app.command(name)(command)
+app.add_typer(bench.app, name="bench")
 app.add_typer(teach.app, name="teach")
 app.add_typer(paper.app, name="paper")
 

@@ -6,7 +6,22 @@ from typing import Annotated
 
 import typer
 
+from fscil.cli.engine import (
+    AddressOption,
+    CpusOption,
+    EngineOption,
+    GpusOption,
+    MemoryOption,
+    ParallelOption,
+    PartitionOption,
+    RetriesOption,
+    RetryFailedOption,
+    TimeOption,
+    engine_settings,
+    tell_failures,
+)
 from fscil.cli.options import DeterministicOption, JsonOption, RecipeArgument, SetOption, load_config, print_json, say
+from fscil.core.errors import InputError
 
 
 def tune(
@@ -17,6 +32,16 @@ def tune(
     method: Annotated[str, typer.Option("--method", help="Whose options.")] = "yourself",
     out: Annotated[Path | None, typer.Option("--out", help="Output folder (default: runs/RECIPE-tune).")] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Draws of the pseudo-shots.")] = 3,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
+    cpus: CpusOption = None,
+    gpus: GpusOption = None,
+    memory: MemoryOption = None,
+    max_parallel: ParallelOption = None,
+    partition: PartitionOption = None,
+    time: TimeOption = None,
+    retries: RetriesOption = 2,
+    retry_failed: RetryFailedOption = False,
     deterministic: DeterministicOption = False,
     overrides: SetOption = None,
     as_json: JsonOption = False,
@@ -24,22 +49,38 @@ def tune(
     """Choose a method's options on pseudo-sessions made of base classes; the test set is not touched."""
     from fscil.core.progress import Reporter
     from fscil.core.storage import claim_folder
-    from fscil.data import load_benchmark
     from fscil.experiments import tune as tuning
     from fscil.methods import make
     from fscil.metrics.names import label
     from fscil.pages.kit import table as tables
     from fscil.pages.kit.prose import plus_minus
 
+    settings = engine_settings(
+        engine=engine,
+        address=address,
+        cpus=cpus,
+        gpus=gpus,
+        memory=memory,
+        max_parallel=max_parallel,
+        partition=partition,
+        time=time,
+        retries=retries,
+        retry_failed=retry_failed,
+    )
     config = load_config(recipe, overrides, seeds=seeds, deterministic=deterministic)
     make(method, config.options.get(method))
     tuning.settings(tries or [], method)
     folder = out or Path("runs") / f"{config.recipe}-tune"
+    folder = folder if settings.here else folder.resolve()  # workers have another working directory
     claim_folder(folder, force=False, resume=True)
-    trials = tuning.tune(config, load_benchmark(config.data), method, tries or [], folder, Reporter())
+    tuned = tuning.tune(config, method, tries or [], folder, Reporter(), settings)
+    trials = tuned.trials
+    if not trials:
+        raise InputError(f"No setting could be measured: {next(iter(tuned.failures.values())).sentence}")
     if as_json:
         rows = [{"options": dict(t.options), "scores": dict(t.scores)} for t in trials]
         print_json({"method": method, "trials": rows})
+        tell_failures(tuned.failures)
         return
     names = [
         ", ".join(f"{key}={json.dumps(value)}" for key, value in trial.options.items()) or "as in the recipe"
@@ -56,3 +97,4 @@ def tune(
         say(f"Best by gAcc; for a recipe:\n\n[options.{method}]\n{lines}")
     else:
         say("Nothing tried is better than the recipe as it is.")
+    tell_failures(tuned.failures)

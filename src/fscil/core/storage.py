@@ -151,6 +151,18 @@ def claim_folder(path: Path, *, force: bool, resume: bool = False) -> None:
         raise readable(error, path) from error
 
 
+def is_claimed(path: Path) -> bool:
+    """Whether a process holds the folder (`claim_folder`), which need not be another one."""
+    file = Path(path) / _LOCK
+    if file.resolve() in _held:
+        return True
+    try:
+        with open(file, "r+b") as opened:
+            return not lock(opened)
+    except OSError:
+        return False
+
+
 def clear_leftovers(path: Path) -> None:
     """Delete temporary files of processes that were killed; not those that somebody may still be writing to."""
     for file in path.rglob(".*"):

@@ -65,6 +65,11 @@ class NetworkPlace:
     def key(self) -> str:
         return self.folder.name
 
+    @property
+    def trained(self) -> Path:
+        """The file that is there once it is."""
+        return self.checkpoint or self.folder / "base" / LAST
+
     def open(self, reporter: Reporter) -> "NetworkRun":
         benchmark = self.sessions(self.config, reporter) if self.sessions else None
         return NetworkRun(self.config, self.folder, reporter, checkpoint=self.checkpoint, benchmark=benchmark)

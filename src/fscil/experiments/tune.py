@@ -11,18 +11,24 @@ ones would be. Everything starts from the base session: test images and novel cl
 import itertools
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fscil import methods
-from fscil.core.config import Config, DataConfig
+from fscil import __version__, methods
+from fscil.core.config import Config, DataConfig, to_dict
 from fscil.core.errors import InputError
 from fscil.core.progress import Reporter
 from fscil.core.storage import read_json
-from fscil.data import Benchmark, Dataset, ImageSet, Session
+from fscil.data import Benchmark, Dataset, ImageSet, Session, load_benchmark
 from fscil.evaluation.identity import digest
-from fscil.experiments.runner import NetworkRun
+from fscil.experiments.engines.record import write_record
+from fscil.experiments.engines.run import run_tasks
+from fscil.experiments.engines.settings import EngineSettings
+from fscil.experiments.engines.task import Failures, Opener, Task
+from fscil.experiments.engines.training import training_task
+from fscil.experiments.runner import Cell, NetworkPlace, NetworkRun
 from fscil.results.significance import Spread, spread
 
 HELD_OUT = 0.3  # share of each base class's training images that plays the test set
@@ -77,25 +83,112 @@ def settings(tries: Sequence[str], method: str) -> list[dict[str, Any]]:
     return [{}, *[combination for combination in combinations if combination]]
 
 
+@dataclass(frozen=True)
+class Tuned:
+    """Settings with scores, the best gAcc (grid) first, and why others have none."""
+
+    trials: tuple[Trial, ...]
+    failures: Failures
+
+
 def tune(
-    config: Config, benchmark: Benchmark, method: str, tries: Sequence[str], out: Path, reporter: Reporter
-) -> list[Trial]:
-    """All settings, each on `config.draws` pseudo-draws, best gAcc (grid) first. Restartable cell by cell."""
-    wanted = settings(tries, method)
-    pseudo = pseudo_benchmark(benchmark.session(0), benchmark.class_names, config.data, config.seed)
-    on = NetworkRun(config, out, reporter, benchmark=pseudo)
-    trials = []
-    for options in wanted:
-        full = methods.make(method, {**config.options.get(method, {}), **options}).options()
-        folder = out / "trials" / digest([method, full])[:16]
-        cells = [
-            on.cell(lambda: methods.make(method, full), draw, folder / f"shots-{draw}" / "result.json")  # noqa: B023
-            for draw in range(config.draws)
-        ]
-        on.fill(cells)
-        found = [read_json(cell.path)["metrics"] for cell in cells]
-        trials.append(Trial(options, {key: [metrics[key] for metrics in found] for key in SCORES}))
-    return sorted(trials, key=lambda trial: -trial.spread("gacc_grid").mean)
+    config: Config,
+    method: str,
+    tries: Sequence[str],
+    out: Path,
+    reporter: Reporter,
+    engine: EngineSettings | None = None,
+) -> Tuned:
+    """All settings, each on `config.draws` pseudo-draws. Restartable cell by cell."""
+    wanted, engine = settings(tries, method), engine or EngineSettings()
+    network = NetworkPlace(config, out, sessions=pseudo_sessions)
+    here = replace(network, config=config if engine.here else replace(config, accelerator="cpu")).open(reporter)
+    trials = [
+        _Planned(network, method, made.options(), draw, out / "trials" / digest([method, made.options()])[:16])
+        for made in (methods.make(method, {**config.options.get(method, {}), **options}) for options in wanted)
+        for draw in range(config.draws)
+    ]
+    training = training_task(network)
+    tasks = {trial.key: trial.task(training) for trial in trials}  # what is asked for twice is measured once
+    write_record(out, "tune", [training, *tasks.values()], engine)
+    there = network.trained.exists()
+    missing = [tasks[trial.key] for trial in {t.key: t for t in trials}.values() if not (there and trial.done(here))]
+    failures = run_tasks(
+        [training, *missing] if missing else [],
+        engine,
+        opened=lambda place: here,
+        accelerator=config.accelerator,
+        out=out,
+        reporter=reporter,
+    )
+    if training.key in failures:
+        raise InputError(failures[training.key].sentence)
+    found = []
+    for place, options in enumerate(wanted):
+        cells = trials[place * config.draws : (place + 1) * config.draws]
+        if not any(cell.key in failures for cell in cells):
+            metrics = [read_json(cell.path)["metrics"] for cell in cells]
+            found.append(Trial(options, {key: [each[key] for each in metrics] for key in SCORES}))
+    best_first = sorted(found, key=lambda trial: -trial.spread("gacc_grid").mean)
+    return Tuned(tuple(best_first), {tasks[key].label: failure for key, failure in failures.items()})
+
+
+def pseudo_sessions(config: Config, reporter: Reporter) -> Benchmark:
+    benchmark = load_benchmark(config.data, reporter=reporter)
+    return pseudo_benchmark(benchmark.session(0), benchmark.class_names, config.data, config.seed)
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """One setting on one draw of the pseudo-shots."""
+
+    network: NetworkPlace
+    method: str
+    options: Mapping[str, Any]
+    draw: int
+    folder: Path
+
+    @property
+    def key(self) -> str:
+        return f"{self.folder.name}/{self.draw}"
+
+    @property
+    def path(self) -> Path:
+        return self.folder / f"shots-{self.draw}" / "result.json"
+
+    def task(self, training: Task) -> Task:
+        # A setting's first draw goes before the others: they take from it what it learned of the base session.
+        after = (training.key, f"{self.folder.name}/0") if self.draw else (training.key,)
+        config = to_dict(self.network.config)
+        return Task(
+            self.key,
+            f"{self.method} with {json.dumps(self._changed())}, draw {self.draw}",
+            self.path.parent,
+            partial(_measure, self),
+            after=after,
+            group=self.folder.name,
+            leaves=self.path,
+            kind=f"trials/{self.method}",
+            made_from=digest([__version__, config]),
+        )
+
+    def _changed(self) -> Mapping[str, Any]:
+        recipe = methods.make(self.method, self.network.config.options.get(self.method)).options()
+        return {name: value for name, value in self.options.items() if recipe[name] != value}
+
+    def cell(self, on: NetworkRun) -> Cell:
+        return on.cell(lambda: methods.make(self.method, self.options), self.draw, self.path)
+
+    def done(self, on: NetworkRun) -> bool:
+        try:
+            return self.path.exists() and self.cell(on).done
+        except InputError:
+            return False  # its network is another one: said when the cell is filled
+
+
+def _measure(trial: _Planned, opened: Opener) -> None:
+    on = opened(trial.network)
+    on.fill([trial.cell(on)])
 
 
 def _value(text: str) -> Any:

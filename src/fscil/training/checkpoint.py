@@ -105,6 +105,16 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, info
 
 
+def read_info(path: Path) -> dict[str, Any]:
+    """What a checkpoint says of itself, without its tensors, which are not checked either."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            info = json.loads((file.metadata() or {})["fscil"])
+    except (SafetensorError, OSError, ValueError, KeyError, RecursionError) as error:
+        raise InputError(f"{path} is not a readable checkpoint ({error}); delete it and train again.") from None
+    return info if isinstance(info, dict) else {}
+
+
 def tensors_sha256(tensors: Mapping[str, Tensor]) -> str:
     """Of names, shapes, types and values."""
     found = hashlib.sha256()

@@ -11,12 +11,14 @@ The digest names the options, so that every setting has a folder of its own.
 import copy
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from fscil.core.config import build
+from fscil import __version__
+from fscil.core.config import build, to_dict
 from fscil.core.hardware import describe
 from fscil.core.progress import Update
 from fscil.core.storage import read_json
@@ -27,7 +29,11 @@ from fscil.evaluation.identity import digest
 from fscil.evaluation.protocol import prepare
 from fscil.experiments.ablate.diagnosis import diagnose
 from fscil.experiments.ablate.plan import FACTORS, Changes, Choice, betas, choices, steps
-from fscil.experiments.runner import Cell, NetworkRun
+from fscil.experiments.engines.record import write_record
+from fscil.experiments.engines.run import run_tasks
+from fscil.experiments.engines.settings import EngineSettings
+from fscil.experiments.engines.task import Failures, Opener, Task
+from fscil.experiments.runner import Cell, NetworkPlace, NetworkRun
 from fscil.methods import Method, Whitened, YourSelf
 from fscil.methods.raw_layers import RawLayers
 
@@ -43,11 +49,49 @@ class BothRules(YourSelf):
         return {**super().variants(), OTHER_RULE: other.scores}
 
 
+def study_tasks(on: NetworkRun, place: NetworkPlace, cells: Sequence[Cell], parts: tuple[str, ...]) -> list[Task]:
+    """Features first, which all cells read; then of every setting one draw before the others, which take from it what
+    was learned of the base session."""
+    content = digest([__version__, to_dict(place.config)])
+    features = Task("features", "Features", on.folder / "cells" / "features", partial(_extract, place), kind="features")
+    tasks, first = [features], dict[Path, str]()
+    for cell in cells:
+        key = cell.path.relative_to(on.folder).as_posix()
+        group = cell.path.parent if cell.path.parent.name != "cells" else cell.path
+        before = first.setdefault(group, key)
+        task = Task(
+            key,
+            cell.label,
+            cell.path.with_suffix(""),
+            partial(_fill, place, cell.path, parts),
+            after=("features",) if before == key else ("features", before),
+            group=group.name,
+            leaves=cell.path,
+            kind=f"cells/{group.name.rpartition('-')[0]}",
+            made_from=content,
+        )
+        tasks.append(task)
+    return tasks
+
+
+def _extract(place: NetworkPlace, opened: Opener) -> None:
+    on = opened(place)
+    on.extract([Study(on).method])
+
+
+def _fill(place: NetworkPlace, path: Path, parts: tuple[str, ...], opened: Opener) -> None:
+    on = opened(place)
+    study = Study(on)
+    on.fill([next(cell for part in parts for cell in study.cells(part) if cell.path == path)])
+
+
 class Study:
     """The cells of one network and one recipe."""
 
-    def __init__(self, on: NetworkRun) -> None:
+    def __init__(self, on: NetworkRun, place: NetworkPlace | None = None) -> None:
+        """`place`: how other processes open the network, where tasks are done by these."""
         self.on, self.config = on, on.config
+        self._place = place or NetworkPlace(on.config, on.folder)
         self.method = self.yourself({})
         self.method.start(seed=self.config.seed, depth=on.cache.backbone.depth, device=on.device)  # checks options
         self.blocks = self.method.blocks(on.cache.backbone.depth)
@@ -81,16 +125,33 @@ class Study:
             found += [self.whitened(draw) for draw in draws]
         return found
 
-    def measure(self, parts: Sequence[str], draws: Iterable[int] | None = None) -> None:
-        """Fill the cells that are missing."""
-        draws = None if draws is None else tuple(draws)
+    def measure(
+        self, parts: Sequence[str], draws: Iterable[int] | None = None, engine: EngineSettings | None = None
+    ) -> Failures:
+        """Fill the cells that are missing; returns what could not be done and why."""
+        draws, engine = None if draws is None else tuple(draws), engine or EngineSettings()
         wanted = {cell.path: cell for part in parts for cell in self.cells(part, draws)}
-        missing = [cell for cell in wanted.values() if self.on.fresh or not self.on.done(cell)]
+        if self.on.fresh:
+            for path in wanted:
+                path.unlink(missing_ok=True)
+        missing = [cell for cell in wanted.values() if not self.on.done(cell)]
         if done := len(wanted) - len(missing):
             self.on.reporter.say(f"Measured before: {done} of {len(wanted)} cells")
-        if missing:
-            self.on.extract([self.method])
-            self.on.fill(missing)
+        cost = self.cost().path  # is of a machine: of this one
+        away = {path: cell for path, cell in wanted.items() if engine.here or path != cost}
+        tasks = {task.leaves: task for task in study_tasks(self.on, self._place, list(away.values()), tuple(parts))}
+        write_record(self.on.folder, "ablate", list(tasks.values()), engine)
+        left = [tasks[cell.path] for cell in missing if cell.path in tasks]
+        failures = run_tasks(
+            [tasks[None], *left] if left else [],
+            engine,
+            opened=lambda place: self.on,
+            accelerator=self._place.config.accelerator,
+            out=self.on.folder,
+            reporter=self.on.reporter,
+        )
+        self.on.fill([cell for cell in missing if cell.path not in tasks])
+        return {task.label: failures[task.key] for task in tasks.values() if task.key in failures}
 
     def complete(self, part: str) -> bool:
         return all(cell.done for cell in self.cells(part))

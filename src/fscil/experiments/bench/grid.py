@@ -1,18 +1,20 @@
 """The cells of a plan, and the tasks that fill them."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
-from fscil import methods
+from fscil import __version__, methods
 from fscil.core.config import to_dict
 from fscil.core.errors import InputError
 from fscil.core.progress import Reporter
-from fscil.core.storage import write_json
+from fscil.evaluation.identity import digest
 from fscil.experiments.bench.plan import Plan, PlannedCell
+from fscil.experiments.engines.record import write_record
 from fscil.experiments.engines.run import run_tasks
 from fscil.experiments.engines.settings import EngineSettings
 from fscil.experiments.engines.task import Failure, Opener, Task
+from fscil.experiments.engines.training import training_task
 from fscil.experiments.runner import Cell, NetworkPlace, NetworkRun
 
 BenchFailures = dict[tuple[str, str], Failure]  # (network, method) -> why it could not be run there
@@ -73,6 +75,7 @@ def fill_grid(grid: Grid) -> BenchFailures:
         f"{len(plan.methods)} methods on {networks}, {plan.request.draws} draws: {len(cells)} cells, "
         f"{len(cells) - len(missing)} of them done before"
     )
+    write_record(plan.request.out, "bench", plan_tasks(plan, cells), grid.settings)
     owners = {cell_key(cell): (cell.network.key, cell.method) for cell in missing}
     found = run_tasks(
         plan_tasks(plan, missing),
@@ -89,14 +92,14 @@ def fill_grid(grid: Grid) -> BenchFailures:
     return failures
 
 
-def plan_tasks(plan: Plan, missing: list[PlannedCell]) -> list[Task]:
+def plan_tasks(plan: Plan, wanted: Sequence[PlannedCell]) -> list[Task]:
     """A network's cells follow its training, so that whatever is cut off leaves whole methods behind.
 
     A method's first draw goes before the others: they take from it what it learned of the base session.
     """
     tasks: list[Task] = []
     for number, network in enumerate(plan.networks, start=1):
-        cells = [cell for cell in missing if cell.network.key == network.key]
+        cells = [cell for cell in wanted if cell.network.key == network.key]
         if not cells:
             continue
         users = ", ".join(planned.method for planned in plan.methods if planned.network.key == network.key)
@@ -107,28 +110,24 @@ def plan_tasks(plan: Plan, missing: list[PlannedCell]) -> list[Task]:
         for cell in cells:
             key = cell_key(cell)
             before = first.setdefault(cell.method, key)
-            after = (training.key,) if before == key else (training.key, before)
-            label = f"{cell.method} on {network.key}, draw {cell.draw}"
-            group = f"{network.key}/{cell.method}"
-            tasks.append(Task(key, label, cell.path.parent, partial(_measure, cell), after, group))
+            kind = f"{network.key}/{cell.method}"
+            task = Task(
+                key,
+                f"{cell.method} on {network.key}, draw {cell.draw}",
+                cell.path.parent,
+                partial(_measure, cell),
+                after=(training.key,) if before == key else (training.key, before),
+                group=kind,
+                leaves=cell.path,
+                kind=kind,
+                made_from=digest([__version__, to_dict(cell.config)]),
+            )
+            tasks.append(task)
     return tasks
-
-
-def training_task(network: NetworkPlace, announcement: str = "") -> Task:
-    folder: Path = network.folder / "base"
-    return Task(
-        f"{network.key}/base", f"Training of {network.key}", folder, partial(_train, network), (), "", announcement
-    )
 
 
 def cell_key(cell: PlannedCell) -> str:
     return f"{cell.network.key}/{cell.method}/{cell.draw}"
-
-
-def _train(network: NetworkPlace, opened: Opener) -> None:
-    on = opened(network)
-    write_json(on.folder / "config.json", to_dict(on.config))
-    _ = on.network
 
 
 def _measure(cell: PlannedCell, opened: Opener) -> None:

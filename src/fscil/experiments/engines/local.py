@@ -7,8 +7,8 @@ from fscil.experiments.engines.schedule import Ledger
 from fscil.experiments.engines.task import Failures, Opener, Task, perform
 
 
-def run_here(tasks: Sequence[Task], opened: Opener, reporter: Reporter) -> Failures:
-    ledger = Ledger()
+def run_here(tasks: Sequence[Task], before: Failures, opened: Opener, reporter: Reporter) -> Failures:
+    ledger = Ledger(tasks, before)
     for task in tasks:
         if ledger.hopeless(task):
             continue

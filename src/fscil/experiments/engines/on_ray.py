@@ -5,23 +5,28 @@ before the first task. Ray is asked for what there is: the machine that plans ma
 """
 
 import importlib
-import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from fscil.core.errors import InputError
 from fscil.core.progress import Reporter
+from fscil.experiments.engines.machines import Seen, looking, marked, refuse_different
 from fscil.experiments.engines.schedule import Lost, Outcome, Schedule
-from fscil.experiments.engines.settings import EngineSettings
+from fscil.experiments.engines.settings import EngineSettings, refuse_gpus
 from fscil.experiments.engines.task import Failure, Failures, Task
-from fscil.experiments.engines.worker import Seen, World, perform_there, refuse_different
+from fscil.experiments.engines.worker import World, perform_there
 
 _CORES = 2  # of a task: more threads do not help networks of this size
 
 
 def run_on_ray(
-    tasks: Sequence[Task], settings: EngineSettings, accelerator: str, out: Path, reporter: Reporter
+    tasks: Sequence[Task],
+    before: Failures,
+    settings: EngineSettings,
+    accelerator: str,
+    out: Path,
+    reporter: Reporter,
 ) -> Failures:
     ray = _import_ray()
     mine = not ray.is_initialized()
@@ -33,7 +38,7 @@ def run_on_ray(
         reporter.say(f"Ray: {_told(ray)}; each task takes {_amounts(share)}.")
         pool = RayPool(ray, share)
         try:
-            return Schedule(pool, reporter, settings.retries, settings.max_parallel).run(tasks)
+            return Schedule(pool, reporter, settings.retries, settings.max_parallel).run(tasks, before)
         finally:
             pool.cancel()
     finally:
@@ -96,8 +101,7 @@ def _share(ray: Any, settings: EngineSettings, accelerator: str) -> dict[str, fl
     gpus = max((node.get("GPU", 0) for node in nodes), default=0)
     wanted_gpus = settings.gpus
     if accelerator == "cpu":
-        if wanted_gpus:
-            raise InputError("--gpus-per-task and --device cpu contradict each other; leave one of them out.")
+        refuse_gpus(settings)
         wanted_gpus = 0
     elif wanted_gpus is None:
         if accelerator in ("cuda", "gpu") and not gpus:
@@ -138,11 +142,8 @@ def _check_machines(ray: Any, out: Path, reporter: Reporter) -> None:
     """Every machine looks for a file that is written here, and says which package it has."""
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    note = out / f".machines-{secrets.token_hex(4)}"
-    out.mkdir(parents=True, exist_ok=True)
-    note.write_text(note.name, encoding="utf-8")
-    look = _looking()
-    try:
+    look = looking()
+    with marked(out) as note:
         asked = [
             ray.remote(num_cpus=0, max_retries=0)(look)
             .options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False))
@@ -151,49 +152,7 @@ def _check_machines(ray: Any, out: Path, reporter: Reporter) -> None:
         ]
         found = [Seen(*answer) for answer in ray.get(asked)]
         mine = Seen(*look(str(note), "here", ""))
-    finally:
-        note.unlink(missing_ok=True)
     refuse_different(found, mine, reporter)
-
-
-def _looking() -> Callable[[str, str, str], tuple[str, str, str, dict[str, str]]]:
-    """A function that travels whole: it must also run where this package is absent or another one."""
-
-    def look(note: str, host: str, address: str) -> tuple[str, str, str, dict[str, str]]:
-        import hashlib
-        import importlib.metadata
-        import uuid
-        from pathlib import Path
-
-        folder, path = "", Path(note)
-        try:
-            if path.read_text(encoding="utf-8") != path.name:
-                folder = f"sees another folder at {path.parent}"
-            beside = path.with_name(f"{path.name}-{uuid.uuid4().hex}")
-            beside.write_text("", encoding="utf-8")
-            beside.unlink()
-        except OSError as error:
-            folder = f"cannot use the folder {path.parent} ({error.strerror})"
-        package = ""
-        try:
-            import fscil
-
-            source, found = Path(fscil.__file__).parent, hashlib.sha256()
-            for file in sorted(source.rglob("*.py")):
-                found.update(f"{file.relative_to(source).as_posix()} ".encode() + file.read_bytes())
-            package = f"{fscil.__version__} (source {found.hexdigest()[:8]})"
-        except ImportError:
-            pass
-        names = ("torch", "torchvision", "timm", "numpy")
-        versions = {}
-        for name in names:
-            try:
-                versions[name] = importlib.metadata.version(name)
-            except importlib.metadata.PackageNotFoundError:
-                versions[name] = "none"
-        return f"{host} ({address})", folder, package, versions
-
-    return look
 
 
 def _first(error: BaseException) -> str:

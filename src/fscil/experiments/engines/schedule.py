@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from fscil.core.progress import Reporter
-from fscil.experiments.engines.task import LOG, Failure, Task
+from fscil.experiments.engines.task import LOG, Failure, Failures, Task
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,14 @@ class Pool(Protocol):
 
 
 class Ledger:
-    """What failed, and what therefore fails too."""
+    """What failed, now or `before`, and what therefore fails too."""
 
-    def __init__(self) -> None:
+    def __init__(self, tasks: Sequence[Task], before: Failures) -> None:
         self.failures: dict[str, Failure] = {}
         self._groups: dict[str, Failure] = {}
+        for task in tasks:
+            if task.key in before:
+                self.fail(task, before[task.key])
 
     def fail(self, task: Task, failure: Failure) -> None:
         self.failures[task.key] = failure
@@ -42,7 +45,9 @@ class Ledger:
             self._groups.setdefault(task.group, failure)
 
     def hopeless(self, task: Task) -> bool:
-        """Whether it need not be begun, since something before it, or alike, failed; then it failed, too."""
+        """Whether it need not be begun: it, or something before it, or alike, failed; then it failed, too."""
+        if task.key in self.failures:
+            return True
         reasons = [self.failures[key] for key in task.after if key in self.failures]
         reasons += [self._groups[task.group]] if task.group in self._groups else []
         if reasons:
@@ -55,10 +60,12 @@ class Schedule:
 
     def __init__(self, pool: Pool, reporter: Reporter, retries: int, most: int | None = None) -> None:
         self.pool, self.reporter, self.retries, self.most = pool, reporter, retries, most
-        self.ledger = Ledger()
+        self.ledger = Ledger((), {})
         self._losses: Counter[str] = Counter()
 
-    def run(self, tasks: Sequence[Task]) -> dict[str, Failure]:
+    def run(self, tasks: Sequence[Task], before: Failures | None = None) -> dict[str, Failure]:
+        """Do them all but what failed `before`, and what waits for that; returns what could not be done and why."""
+        self.ledger = Ledger(tasks, before or {})
         waiting = {task.key: task for task in tasks}  # in their order, also when some are lost and tried again
         running: dict[str, Task] = {}
         with self.reporter.task("Tasks") as update:

@@ -5,8 +5,18 @@ from dataclasses import dataclass
 
 from fscil.core.errors import InputError
 
-ENGINES = ("local", "ray")
+ENGINES = ("local", "ray", "slurm")
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+# Option of the command, field, and the engines that it is for.
+_FOR = (
+    ("--address", "address", ("ray",)),
+    ("--cpus-per-task", "cpus", ("ray", "slurm")),
+    ("--gpus-per-task", "gpus", ("ray", "slurm")),
+    ("--memory-per-task", "memory", ("ray", "slurm")),
+    ("--max-parallel", "max_parallel", ("ray", "slurm")),
+    ("--partition", "partition", ("slurm",)),
+    ("--time", "minutes", ("slurm",)),
+)
 
 
 @dataclass(frozen=True)
@@ -16,30 +26,36 @@ class EngineSettings:
     engine: str = "local"
     address: str | None = None  # of a ray cluster; None: the one that runs here, else one is started here
     cpus: int | None = None  # of a task, which takes as many threads
-    gpus: float | None = None  # of a task; 0.25: four tasks share one
-    memory: int | None = None  # bytes that a task may take; the cluster starts no more tasks than fit
+    gpus: float | None = None  # of a task; ray: 0.25: four tasks share one
+    memory: int | None = None  # bytes that a task may take; no more tasks are started on a machine than fit
     max_parallel: int | None = None  # tasks at a time
+    partition: str | None = None  # of slurm
+    minutes: int | None = None  # slurm: after which a task is put into the queue again, to continue
     retries: int = 2  # of a task whose worker or machine died
+    retry_failed: bool = False  # also what failed before by a fault, and not for want of anything
 
     def __post_init__(self) -> None:
         if self.engine not in ENGINES:
-            raise InputError(f"There is no engine '{self.engine}'; choose {' or '.join(ENGINES)}.")
-        if self.gpus is not None and not (0 <= self.gpus < 1 or self.gpus == int(self.gpus)):
-            raise InputError(f"--gpus-per-task {self.gpus:g} cannot be given; take a part of one, or a whole number.")
-        asked = {
-            "--address": self.address,
-            "--cpus-per-task": self.cpus,
-            "--gpus-per-task": self.gpus,
-            "--memory-per-task": self.memory,
-            "--max-parallel": self.max_parallel,
-        }
-        for option in [name for name, value in asked.items() if value is not None] if self.here else []:
-            raise InputError(f"{option} is for a cluster; add --engine ray, or leave it out.")
+            raise InputError(f"There is no engine '{self.engine}'; choose {', '.join(ENGINES[:-1])} or {ENGINES[-1]}.")
+        for option, field, engines in _FOR:
+            if getattr(self, field) is not None and self.engine not in engines:
+                raise InputError(f"{option} is for a cluster; add --engine {' or '.join(engines)}, or leave it out.")
+        gpus = self.gpus
+        if gpus is not None and not (0 <= gpus < 1 or gpus == int(gpus)):
+            raise InputError(f"--gpus-per-task {gpus:g} cannot be given; take a part of one, or a whole number.")
+        if gpus is not None and self.engine == "slurm" and gpus != int(gpus):
+            raise InputError(f"--gpus-per-task {gpus:g}: slurm gives whole GPUs; take 0, 1 or more.")
 
     @property
     def here(self) -> bool:
         """Whether this process does the work itself."""
         return self.engine == "local"
+
+
+def refuse_gpus(settings: EngineSettings) -> None:
+    """For work on a CPU."""
+    if settings.gpus:
+        raise InputError("--gpus-per-task and --device cpu contradict each other; leave one of them out.")
 
 
 def memory_bytes(text: str) -> int:
@@ -48,3 +64,15 @@ def memory_bytes(text: str) -> int:
     if not found or not (value := int(float(found[1]) * _UNITS[found[2]])):
         raise InputError(f"'{text}' is no amount of memory; write for example 4GB or 500MB.")
     return value
+
+
+def time_minutes(text: str) -> int:
+    """Of 90 (minutes), 1:30:00 or 2-12:00:00, as sbatch reads them; what is less than a minute counts as one."""
+    found = re.fullmatch(r"(?:(?:(\d+)-)?(\d+):(\d{1,2}):(\d{1,2})|(\d+))", text.strip())
+    if not found:
+        raise InputError(f"'{text}' is no time; write for example 90 (minutes), 1:30:00 or 2-12:00:00.")
+    days, hours, minutes, seconds, alone = (int(part or 0) for part in found.groups())
+    whole = (days * 24 + hours) * 60 + minutes + -(-seconds // 60) + alone
+    if not whole:
+        raise InputError(f"'{text}' leaves a task no time; give at least a minute.")
+    return whole

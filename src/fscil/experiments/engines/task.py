@@ -8,7 +8,7 @@ import os
 import socket
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -16,7 +16,7 @@ import torch
 from fscil import __version__
 from fscil.core.errors import InputError
 from fscil.core.progress import Reporter
-from fscil.core.storage import write_json
+from fscil.core.storage import read_json, write_json
 from fscil.experiments.runner import NetworkPlace, NetworkRun
 
 LOG, FAILURE = "log.txt", "failure.json"
@@ -46,10 +46,22 @@ class Task:
     after: tuple[str, ...] = ()  # keys of tasks without which it cannot be done
     group: str = ""  # where one of a group failed, those that have not begun would fail alike
     announcement: str = ""  # what to say before it, where tasks follow each other
+    leaves: Path | None = None  # the file that is there once it is done
+    kind: str = ""  # tasks of one kind take about as long
+    made_from: str = ""  # of a change in it nothing is known: a failure from before is none of it
 
     def failed(self, failure: Failure) -> Failure:
-        write_json(self.folder / FAILURE, asdict(failure))
+        note = {"sentence": failure.sentence, "input": failure.input, "made_from": self.made_from}
+        write_json(self.folder / FAILURE, note)
         return failure
+
+    def failed_before(self) -> Failure | None:
+        """Why it failed the last time, by whatever command, with the same settings and the same package."""
+        try:
+            note = read_json(self.folder / FAILURE)
+            return Failure(note["sentence"], note["input"]) if note["made_from"] == self.made_from else None
+        except (InputError, KeyError, TypeError):
+            return None
 
 
 def perform(task: Task, opened: Opener, reporter: Reporter) -> Failure | None:

@@ -6,14 +6,13 @@ Only what is made of plain values crosses over: the task, and the world it was p
 import contextlib
 import faulthandler
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
 import torch
 
-from fscil.core.errors import InputError
 from fscil.core.progress import Reporter
 from fscil.experiments.engines.task import LOG, Failure, Task, perform
 from fscil.experiments.runner import NetworkPlace, NetworkRun
@@ -69,41 +68,3 @@ def _caught(log: Path) -> Iterator[None]:
                 yield
         finally:
             faulthandler.disable()
-
-
-@dataclass(frozen=True)
-class Seen:
-    """What a machine says of itself before it is given work."""
-
-    machine: str
-    folder: str  # why it cannot use the output folder; empty if it can
-    package: str  # version and hash of the package's source; empty where there is none
-    libraries: Mapping[str, str]
-
-
-def differences(machines: list[Seen], mine: Seen) -> tuple[list[str], list[str]]:
-    """What forbids the work, and what should be known."""
-    wrong, known = [], []
-    for seen in machines:
-        if not seen.package:
-            wrong.append(f"{seen.machine} cannot import fscil: install it there, as it is here.")
-        elif seen.package != mine.package:
-            wrong.append(
-                f"{seen.machine} has fscil {seen.package}, and here is {mine.package}: install the same on both."
-            )
-        if seen.folder:
-            wrong.append(f"{seen.machine} {seen.folder}: choose an --out that all machines share under one path.")
-        known += [
-            f"{seen.machine} has {name} {version}, and here is {mine.libraries[name]}: last digits may differ."
-            for name, version in seen.libraries.items()
-            if version != mine.libraries.get(name, version)
-        ]
-    return wrong, known
-
-
-def refuse_different(machines: list[Seen], mine: Seen, reporter: Reporter) -> None:
-    wrong, known = differences(machines, mine)
-    for sentence in known:
-        reporter.say(sentence)
-    if wrong:
-        raise InputError(" ".join(wrong))

@@ -1,0 +1,226 @@
+"""The engine slurm: real jobs by submitit's local executor, and what slurm is asked, by programs of its names."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import threading
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fscil.core.errors import InputError
+from fscil.core.progress import Reporter
+from fscil.core.storage import read_json
+from fscil.experiments.bench.grid import Grid, fill_grid
+from fscil.experiments.bench.plan import BenchRequest, make_plan
+from fscil.experiments.engines import on_slurm
+from fscil.experiments.engines.machines import Seen
+from fscil.experiments.engines.on_slurm import Errand, SlurmPool, _ending, run_on_slurm
+from fscil.experiments.engines.schedule import Lost
+from fscil.experiments.engines.settings import EngineSettings, time_minutes
+from fscil.experiments.engines.task import Failure, Opener, Task
+from fscil.experiments.engines.worker import World
+
+submitit = pytest.importorskip("submitit")
+cloudpickle = pytest.importorskip("cloudpickle")
+cloudpickle.register_pickle_by_value(__import__(__name__))
+QUIET = Reporter(quiet=True)
+
+
+@pytest.fixture
+def jobs_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs are processes of this machine."""
+    monkeypatch.setattr(on_slurm, "CLUSTER", "local")
+    monkeypatch.setattr(on_slurm, "_POLL", 0.05)
+    monkeypatch.setattr(submitit.core.core.Job, "_results_timeout_s", 0)
+
+
+def run(tasks: list[Task], out: Path, **asked: Any) -> dict[str, Failure]:
+    return dict(run_on_slurm(tasks, {}, EngineSettings("slurm", cpus=1, **asked), "cpu", out, QUIET))
+
+
+@pytest.mark.usefixtures("jobs_here")
+def test_the_same_matrices_as_here(tmp_path: Path) -> None:
+    found = []
+    for engine in (EngineSettings(), EngineSettings("slurm", cpus=1, max_parallel=2)):
+        out = tmp_path / engine.engine
+        asked = BenchRequest("digits", "prototypes", draws=1, overrides=("train.epochs=2", "accelerator=cpu"), out=out)
+        assert not fill_grid(Grid(make_plan(asked), QUIET, settings=engine))
+        results = {path.parts[-3]: read_json(path) for path in out.glob("networks/*/*/*/result.json")}
+        found.append({name: (result["matrix"], result["inputs"]) for name, result in results.items()})
+    assert found[0] == found[1]
+    assert set(found[0]) == {"lazy", "prototypes"}
+    logs = [path.read_text() for path in (tmp_path / "slurm").glob("networks/*/*/shots-0/log.txt")]
+    assert all("1 thread(s)" in log and f"process {os.getpid()}," not in log for log in logs)
+    assert not list((tmp_path / "slurm").glob(".machines*"))
+
+
+def dies(opened: Opener) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)  # as the system does where memory is short
+
+
+def fails(opened: Opener) -> None:
+    raise ValueError("No good.")
+
+
+def works(mark: Path, opened: Opener) -> None:
+    mark.touch()
+
+
+def waits(mark: Path, opened: Opener) -> None:
+    """Until it is begun again."""
+    if mark.exists():
+        return
+    mark.write_text(str(os.getpid()))
+    time.sleep(600)
+
+
+@pytest.mark.usefixtures("jobs_here")
+def test_jobs_that_die_and_jobs_that_are_queued_again(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    tasks = [
+        Task("a", "A", tmp_path / "a", dies),
+        Task("c", "C", tmp_path / "c", partial(waits, mark)),
+        Task("e", "E", tmp_path / "e", partial(works, tmp_path / "e-mark"), after=("a",)),
+    ]
+
+    def preempt() -> None:
+        while not (mark.exists() and mark.read_text()):
+            time.sleep(0.05)
+        os.kill(int(mark.read_text()), signal.SIGUSR2)  # what submitit has slurm send when a job's time is over
+
+    sender = threading.Thread(target=preempt, daemon=True)
+    sender.start()
+    failures = run(tasks, tmp_path, retries=0)
+    sender.join(60)
+    assert set(failures) == {"a", "e"}
+    assert "ended without a word" in failures["a"].sentence
+    assert str(tmp_path / "a" / "log.txt") in failures["a"].sentence
+    assert failures["e"] == failures["a"]
+    assert read_json(tmp_path / "a" / "failure.json")["sentence"] == failures["a"].sentence
+    assert not (tmp_path / "e-mark").exists()
+    assert (tmp_path / "c" / "log.txt").read_text().count("C: fscil") == 2
+
+
+@pytest.fixture
+def commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Programs of slurm's names that write down what they are asked, and submit nothing."""
+    folder, said = tmp_path / "bin", tmp_path / "said"
+    folder.mkdir()
+    said.mkdir()
+    answers = {
+        "sbatch": f'cp "$1" {said}/sbatch && echo "Submitted batch job 77"',
+        "scancel": f'echo "$@" >> {said}/scancel',
+        "srun": "exit 1",
+        "sacct": "echo 'JobID|State|NodeList'",
+    }
+    for name, script in answers.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(stat.S_IRWXU)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return said
+
+
+def test_what_slurm_is_asked_for(commands: Path, tmp_path: Path) -> None:
+    asked = EngineSettings(
+        "slurm", cpus=4, gpus=2, memory=6 * 2**30, max_parallel=3, partition="long", minutes=time_minutes("2:30:00")
+    )
+    world = World(threads=4, gpus=2)
+    executor = on_slurm._executor(submitit, tmp_path / "jobs", asked, world)
+    pool = SlurmPool(submitit, executor, Errand(world, Seen("here", "", "1", {}), str(tmp_path / "note")))
+    pool.submit([Task(name, name, tmp_path / name, fails) for name in "abc"])
+    lines = (commands / "sbatch").read_text().splitlines()
+    for wanted in (
+        *("--array=0-2%3", "--cpus-per-task=4", "--gpus-per-node=2", "--mem=6GB", "--partition=long", "--time=150"),
+        *("--job-name=fscil", "--open-mode=append"),
+    ):
+        assert f"#SBATCH {wanted}" in lines
+    assert any(line.startswith("#SBATCH --signal=USR2@") for line in lines)
+    assert "-m submitit.core._submit" in lines[-1]
+    pool.cancel()
+    assert (commands / "scancel").read_text().split() == ["77_0", "77_1", "77_2"]
+
+
+def test_jobs_of_a_command_that_was_killed_are_ended(commands: Path, tmp_path: Path) -> None:
+    jobs = tmp_path / "jobs"
+    jobs.mkdir()
+    for name in ("5_0_submitted.pkl", "5_1_submitted.pkl", "5_0_0_result.pkl", "6_submitted.pkl", "6_0_result.pkl"):
+        (jobs / name).touch()
+    on_slurm._end_former(submitit, jobs)
+    assert (commands / "scancel").read_text().split() == ["5"]
+    assert not jobs.exists()
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [("OUT_OF_MEMORY", "--memory-per-task"), ("TIMEOUT", "--time"), ("NODE_FAIL", "slurm says NODE_FAIL")],
+)
+def test_how_jobs_end(state: str, words: str) -> None:
+    assert words in _ending(state)
+
+
+def test_a_machine_with_another_package_does_nothing(tmp_path: Path) -> None:
+    errand = Errand(World(threads=1, gpus=0), Seen("here", "", "another", {}), str(tmp_path / "absent"))
+    found = errand(Task("a", "A", tmp_path / "a", partial(works, tmp_path / "mark")))
+    assert found is not None
+    assert found.input
+    assert "install the same on both" in found.sentence
+    assert "all machines share under one path" in found.sentence
+    assert not (tmp_path / "mark").exists()
+
+
+def test_without_slurm_a_sentence_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(InputError, match="where `sbatch` works"):
+        run([Task("a", "A", tmp_path / "a", fails)], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"engine": "local", "partition": "long"}, "--partition is for a cluster; add --engine slurm"),
+        ({"engine": "ray", "minutes": 3}, "--time is for a cluster; add --engine slurm"),
+        ({"engine": "slurm", "address": "x"}, "--address is for a cluster; add --engine ray"),
+        ({"engine": "slurm", "gpus": 0.5}, "whole GPUs"),
+    ],
+)
+def test_options_of_other_engines_are_refused(asked: dict[str, Any], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        EngineSettings(**asked)
+
+
+def test_gpus_are_those_asked_for() -> None:
+    assert on_slurm._gpus(EngineSettings("slurm"), "auto") == 0
+    assert on_slurm._gpus(EngineSettings("slurm"), "cuda") == 1
+    assert on_slurm._gpus(EngineSettings("slurm", gpus=3), "auto") == 3
+    with pytest.raises(InputError, match="contradict"):
+        on_slurm._gpus(EngineSettings("slurm", gpus=1), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("text", "minutes"), [("90", 90), ("1:30:00", 90), ("2-12:00:00", 3600), ("0:00:01", 1), ("1:00:30", 61)]
+)
+def test_times_as_sbatch_reads_them(text: str, minutes: int) -> None:
+    assert time_minutes(text) == minutes
+
+
+@pytest.mark.parametrize("text", ["", "soon", "0", "-5", "1:30", "1.5"])
+def test_what_is_no_time_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="time"):
+        time_minutes(text)
+
+
+def test_lost_is_not_failed() -> None:
+    class Job:
+        state = "NODE_FAIL"
+
+        def result(self) -> None:
+            raise submitit.core.utils.UncompletedJobError("gone")
+
+    pool = SlurmPool(submitit, None, None)  # type: ignore[arg-type]
+    assert isinstance(pool._outcome(Job(), Task("a", "A", Path(), fails)), Lost)
