@@ -52,6 +52,10 @@ def bench(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List what would be done and how long it may take; do nothing.")
     ] = False,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Of all methods those that fit into 20 minutes where they were measured last."),
+    ] = False,
     device: DeviceOption = None,
     deterministic: DeterministicOption = False,
     overrides: Annotated[
@@ -81,9 +85,10 @@ def bench(
     from fscil.core.progress import Reporter
     from fscil.core.storage import claim_folder, write_sealed, write_text
     from fscil.experiments.bench.collect import collect_bench
-    from fscil.experiments.bench.foresee import foresee
+    from fscil.experiments.bench.foresee import foresee, known
     from fscil.experiments.bench.grid import Grid, fill_grid
     from fscil.experiments.bench.plan import BenchRequest, make_plan
+    from fscil.experiments.bench.quick import quick as quickly
     from fscil.pages.bench.page import bench_html, bench_markdown, bench_text
 
     settings = engine_settings(
@@ -111,6 +116,11 @@ def bench(
         out=folder if settings.here else folder.resolve(),  # workers have another working directory
     )
     plan = make_plan(request)
+    if quick:
+        if not request.everything:
+            raise InputError("--quick chooses among all methods; leave --methods out, or --quick.")
+        plan = quickly(plan, known(plan))
+        say(f"Quick: {len(plan.methods)} methods; left out: {', '.join(plan.left_out) or 'none'}.", err=True)
     if settings.here:
         pick_device(plan.default.accelerator)
     grid = Grid(plan, Reporter(), fresh=force, settings=settings)

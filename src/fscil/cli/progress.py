@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from fscil.cli.options import print_json, say
 
@@ -28,6 +28,7 @@ def tell_foreseen(found: Foreseen, as_json: bool) -> None:
 
 def tell_record(record: Record, folder: Path, as_json: bool) -> None:
     from fscil.experiments.engines.forecast import Durations, forecast
+    from fscil.experiments.engines.record import State
 
     left = [seat.entry for seat in record.seats if seat.state not in ("done", "failed")]
     together = forecast(left, Durations(record.seats, {}), record.most)
@@ -38,7 +39,7 @@ def tell_record(record: Record, folder: Path, as_json: bool) -> None:
     kinds: dict[str, list[Seat]] = {}
     for seat in record.seats:
         kinds.setdefault(seat.entry.kind, []).append(seat)
-    states = ("done", "failed", "under way", "cut off", "waiting")
+    states: tuple[State, ...] = get_args(State)
     rows = [
         [kind, *(str(sum(s.state == state for s in found) or "") for state in states)] for kind, found in kinds.items()
     ]
