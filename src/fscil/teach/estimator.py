@@ -15,8 +15,8 @@ from sklearn.exceptions import NotFittedError
 
 from fscil.core.errors import InputError
 from fscil.teach.encoders.loading import find
-from fscil.teach.learning import calibration
 from fscil.teach.learning.encoder import Encoder
+from fscil.teach.learning.head import Head
 from fscil.teach.learning.knowledge import ClassMemory, Knowledge
 from fscil.teach.project.pictures import Picture, read_all
 from fscil.teach.project.records import Skipped
@@ -31,7 +31,7 @@ class FSCILClassifier(ClassifierMixin, BaseEstimator):
 
     classes_: np.ndarray
     knowledge_: Knowledge
-    calibration_: calibration.Calibration
+    head_: Head
 
     def __init__(self, encoder: str = "glyphs", unknown: Any = None) -> None:
         self.encoder = encoder
@@ -39,7 +39,7 @@ class FSCILClassifier(ClassifierMixin, BaseEstimator):
 
     def fit(self, X: Any, y: Any) -> FSCILClassifier:  # noqa: N803  (scikit-learn's names)
         """Start over with these images."""
-        for name in ("classes_", "knowledge_", "calibration_"):
+        for name in ("classes_", "knowledge_", "head_"):
             self.__dict__.pop(name, None)
         return self.partial_fit(X, y)
 
@@ -63,7 +63,7 @@ class FSCILClassifier(ClassifierMixin, BaseEstimator):
             known[label] = ClassMemory.make(0, str(label), ids, both, self._network().space)
         self.classes_ = np.array(sorted(known))
         self.knowledge_ = Knowledge(tuple(known[label] for label in self.classes_.tolist()), self._network().space)
-        self.calibration_ = calibration.fit(self.knowledge_, self._network().prior)
+        self.head_ = Head(self.knowledge_)
         return self
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
@@ -85,7 +85,7 @@ class FSCILClassifier(ClassifierMixin, BaseEstimator):
     def _chances(self, X: Any) -> np.ndarray:  # noqa: N803
         if not self.__sklearn_is_fitted__():
             raise NotFittedError("This FSCILClassifier has no classes yet; call fit or partial_fit first.")
-        return self.calibration_.probabilities(self.knowledge_.scores(self._vectors(X)))
+        return self.head_.probabilities(self._vectors(X))
 
     def _vectors(self, X: Any) -> np.ndarray:  # noqa: N803
         images = np.asarray(X)

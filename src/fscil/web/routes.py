@@ -59,6 +59,7 @@ def reading_routes(served: ServedProject) -> APIRouter:
             classes=len(classes),
             images=sum(each.images for each in classes),
             threshold=learner.threshold(),
+            false_alarms=learner.false_alarms(),
             undo=pending[-1] if pending else None,
             limits=schemas.Limits(images=MAX_IMAGES, megabytes=served.rules.max_body // MEGABYTE, name=MAX_NAME),
         )
@@ -217,6 +218,6 @@ def teaching_routes(served: ServedProject) -> APIRouter:
     @router.post("/threshold")
     async def threshold(question: schemas.Threshold) -> schemas.Done:
         """How sure an answer must be before it is given."""
-        return await done("Threshold set.", learner.set_threshold, question.value)
+        return await done("Threshold set.", learner.set_threshold, question.value, question.false_alarms)
 
     return router
