@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
+from fscil.data.glyphs import load
 from fscil.data.images import square
-from fscil.teach.encoders.loading import find
 from fscil.teach.learning.encoder import Encoder
 
 ICONS = (
@@ -111,14 +111,19 @@ def icon(name: str, rng: np.random.Generator, side: int = 96) -> np.ndarray:
         if kind == "area" and filled:
             draw.polygon(corners, fill=colour)
         elif kind == "dot":
-            draw.ellipse([corners[0][0] - width, corners[0][1] - width, corners[0][0] + width, corners[0][1] + width], fill=colour)
+            draw.ellipse(
+                [corners[0][0] - width, corners[0][1] - width, corners[0][0] + width, corners[0][1] + width],
+                fill=colour,
+            )
         else:
             draw.line([*corners, corners[0]] if kind == "area" else corners, fill=colour, width=width, joint="curve")
     out = np.asarray(image.resize((side, side), Image.Resampling.LANCZOS), dtype=float)
     return np.clip(out + rng.normal(0, 6, out.shape), 0, 255).astype(np.uint8)
 
 
-def _arc(x: float, y: float, radius: float, start: float = 0, end: float = 360, tall: float = 1) -> list[tuple[float, float]]:
+def _arc(
+    x: float, y: float, radius: float, start: float = 0, end: float = 360, tall: float = 1
+) -> list[tuple[float, float]]:
     angles = np.deg2rad(np.linspace(start, end, 25))
     return [(x + radius * np.cos(a), y + tall * radius * np.sin(a)) for a in angles]
 
@@ -138,17 +143,30 @@ STROKES: dict[str, list[tuple[str, list[tuple[float, float]]]]] = {
     "plus": [("line", [(-0.9, 0), (0.9, 0)]), ("line", [(0, -0.9), (0, 0.9)])],
     "cross": [("line", [(-0.8, -0.8), (0.8, 0.8)]), ("line", [(0.8, -0.8), (-0.8, 0.8)])],
     "star": [("area", _rays(5, 0.4, 1))],
-    "heart": [("area", [(0, 0.9), (-0.9, -0.1), (-0.85, -0.6), (-0.4, -0.85), (0, -0.45), (0.4, -0.85), (0.85, -0.6), (0.9, -0.1)])],
+    "heart": [
+        (
+            "area",
+            [(0, 0.9), (-0.9, -0.1), (-0.85, -0.6), (-0.4, -0.85), (0, -0.45), (0.4, -0.85), (0.85, -0.6), (0.9, -0.1)],
+        )
+    ],
     "moon": [("area", [*_arc(0, 0, 0.9, 60, 300), *_arc(0.4, 0, 0.75, 270, 90)])],
     "arrow": [("line", [(-0.9, 0), (0.8, 0)]), ("line", [(0.2, -0.6), (0.85, 0), (0.2, 0.6)])],
     "bars": [("line", [(-0.8, y), (0.8, y)]) for y in (-0.6, 0, 0.6)],
-    "house": [("area", [(0, -0.9), (0.85, -0.1), (0.85, 0.85), (-0.85, 0.85), (-0.85, -0.1)]), ("line", [(-0.2, 0.8), (-0.2, 0.3), (0.2, 0.3), (0.2, 0.8)])],
+    "house": [
+        ("area", [(0, -0.9), (0.85, -0.1), (0.85, 0.85), (-0.85, 0.85), (-0.85, -0.1)]),
+        ("line", [(-0.2, 0.8), (-0.2, 0.3), (0.2, 0.3), (0.2, 0.8)]),
+    ],
     "drop": [("area", [(0, -0.95), *_arc(0, 0.25, 0.6, -30, 210)])],
     "bolt": [("area", [(0.2, -0.95), (-0.55, 0.15), (-0.05, 0.15), (-0.2, 0.95), (0.55, -0.2), (0.05, -0.2)])],
     "gear": [("area", _rays(9, 0.65, 0.95)), ("line", _arc(0, 0, 0.3))],
-    "grid": [("line", [(-0.8, y), (0.8, y)]) for y in (-0.4, 0.4)] + [("line", [(x, -0.8), (x, 0.8)]) for x in (-0.4, 0.4)],
+    "grid": [("line", [(-0.8, y), (0.8, y)]) for y in (-0.4, 0.4)]
+    + [("line", [(x, -0.8), (x, 0.8)]) for x in (-0.4, 0.4)],
     "wave": [("line", [(x, y + 0.3 * np.sin(4 * x)) for x in np.linspace(-0.9, 0.9, 25)]) for y in (-0.4, 0.4)],
-    "key": [("area", _arc(-0.5, 0, 0.4)), ("line", [(-0.1, 0), (0.9, 0), (0.9, 0.35)]), ("line", [(0.55, 0), (0.55, 0.3)])],
+    "key": [
+        ("area", _arc(-0.5, 0, 0.4)),
+        ("line", [(-0.1, 0), (0.9, 0), (0.9, 0.35)]),
+        ("line", [(0.55, 0), (0.55, 0.3)]),
+    ],
     "flag": [("line", [(-0.6, -0.9), (-0.6, 0.95)]), ("area", [(-0.6, -0.85), (0.8, -0.6), (-0.6, 0)])],
     "eye": [("line", [*_arc(0, 0.35, 0.95, 205, 335), *_arc(0, -0.35, 0.95, 25, 155)]), ("dot", [(0, 0)])],
     "cup": [("area", [(-0.7, -0.6), (0.5, -0.6), (0.35, 0.8), (-0.55, 0.8)]), ("line", _arc(0.5, 0, 0.35, -80, 80))],
@@ -157,5 +175,9 @@ STROKES: dict[str, list[tuple[str, list[tuple[float, float]]]]] = {
 }
 
 
-def encoder_named(name: str) -> Encoder:
-    return find(name, None)
+def character_images() -> Iterator[tuple[str, int, np.ndarray]]:
+    """The forty characters that the network of glyphs was not trained on; `test` in other fonts."""
+    data = load()
+    for split, pixels in (("train", data.train.images), ("test", data.test.images)):
+        for label, images in enumerate(pixels.reshape(100, -1, 32, 32, 3)[60:]):
+            yield from ((split, label, image) for image in images)

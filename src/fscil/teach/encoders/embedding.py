@@ -122,8 +122,6 @@ def load(path: Path) -> Embedding:
         raise InputError(
             f"{path} is not a whole embedding ({str(error).splitlines()[0]}); take a copy of it."
         ) from None
-    if not all(
-        bool(torch.as_tensor(value).isfinite().all()) for value in (*tensors.values(), embedding.similarity)
-    ):
+    if not all(bool(torch.as_tensor(value).isfinite().all()) for value in (*tensors.values(), embedding.similarity)):
         raise InputError(f"{path} has values that are not finite numbers; take a whole copy of it.")
     return embedding

@@ -63,9 +63,7 @@ def _share(memories: tuple[ClassMemory, ...], head: Head, k: int, rng: np.random
     for label, memory in enumerate(memories):
         order = rng.permutation(len(memory.ids))
         few, rest = order[:k], order[k:]
-        shown.append(
-            ClassMemory.make(label, memory.name, [memory.ids[r] for r in few], memory.vectors[few], space)
-        )
+        shown.append(ClassMemory.make(label, memory.name, [memory.ids[r] for r in few], memory.vectors[few], space))
         asked.append(memory.vectors[rest])
         labels += [label] * len(rest)
     scores, _ = Head(Knowledge(tuple(shown), space), settings=head.settings).judge(np.concatenate(asked))

@@ -18,11 +18,11 @@ from fscil.teach.learning.calibration import FALSE_ALARMS, SOFTNESS, TEMPERATURE
 from fscil.teach.learning.kernel_ridge import Kernel, KernelRidge, Lessons
 from fscil.teach.learning.knowledge import Knowledge
 
-# Chosen on projects of drawn icons, of CIFAR-100's base classes and of base characters (docs/teach.md). Sharpness is
-# counted per distance between images of different classes.
-SHARPNESS, RIDGES = (0.5, 1.0, 2.0), (0.03, 0.1, 0.3, 1.0)
+# Chosen on projects of twelve kinds of icons and of forty classes of CIFAR-100 (docs/teach.md). Sharpness is counted per
+# distance between images of different classes.
+SHARPNESS, RIDGES = (0.2, 0.5, 1.0, 2.0), (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 USUAL = (1.0, 0.2)  # without images to tell; and the choice is drawn there
-USUAL_SPREAD = 1.0  # how far a logarithm of them may be off
+USUAL_SPREAD = 1.5  # how far a logarithm of them may be off
 LIKENESS = (3.0, 0.3)  # sharpness and ridge of the second regression
 DISTANCE, PAIRS = 0.7, 10  # between images of different classes: what is usual, and the pairs that it counts for
 SAMPLE = 400  # images on which choices are made: a cost that does not grow with the project
@@ -97,14 +97,19 @@ class Head:
     def calibration(self) -> Calibration:
         if not self.lessons.classes:
             return Calibration(TEMPERATURE, SOFTNESS, self._middling() if self.set_level is None else self.set_level)
+        return fit(self.trial, self.false_alarms, self.set_level)
+
+    @cached_property
+    def trial(self) -> Trial:
         left = self.left_out(SAMPLE)
         asked = ~left.alone
         scores, likeness = self._classes_left_out()
-        if self.lessons.classes == 1:  # nothing to learn from what was never taught: half as like as one of the class
+        if (
+            self.lessons.classes == 1
+        ):  # no examples of what was never taught: something half as like as one of the class
             likeness = np.append(likeness, self._middling())
             scores = np.zeros((len(likeness), 1))
-        trial = Trial(left.scores[asked], left.likeness[asked], left.labels[asked], scores, likeness)
-        return fit(trial, self.false_alarms, self.set_level)
+        return Trial(left.scores[asked], left.likeness[asked], left.labels[asked], scores, likeness)
 
     def judge(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Scores (n, classes) and likeness (n,)."""

@@ -22,7 +22,8 @@ IR_VERSION = 10  # read by every onnxruntime since 1.18
 TYPES: Any = onnx_types  # FLOAT["batch", 3] and the like are made at run time, where mypy cannot follow
 # What is not computed but put in, by the names of the parameters below.
 SIZE = "fscil_size"
-HEAD = ["anchors", "sharp", "classify", "sharper", "match", "temperature", "softness", "level"]
+_PARTS = "anchors", "sharp", "classify", "sharper", "match", "temperature", "softness", "level"
+HEAD = [f"fscil_{part}" for part in _PARTS]
 AFTER = "fscil_after_"
 
 
@@ -44,12 +45,24 @@ def centre_square(images, fscil_size):
 
 @no_type_check
 @script(default_opset=op)
-def answer(embedded, anchors, sharp, classify, sharper, match, temperature, softness, level):
-    away = op.MatMul(embedded, anchors) - op.Constant(value_float=1.0)
-    scores = op.MatMul(op.Exp(away * sharp), classify) / temperature
-    likeness = op.ReduceMax(op.MatMul(op.Exp(away * sharper), match), op.Constant(value_ints=[1]), keepdims=1)
+def answer(
+    embedded,
+    fscil_anchors,
+    fscil_sharp,
+    fscil_classify,
+    fscil_sharper,
+    fscil_match,
+    fscil_temperature,
+    fscil_softness,
+    fscil_level,
+):
+    away = op.MatMul(embedded, fscil_anchors) - op.Constant(value_float=1.0)
+    scores = op.MatMul(op.Exp(away * fscil_sharp), fscil_classify) / fscil_temperature
+    likeness = op.ReduceMax(
+        op.MatMul(op.Exp(away * fscil_sharper), fscil_match), op.Constant(value_ints=[1]), keepdims=1
+    )
     best = op.ReduceMax(scores, op.Constant(value_ints=[1]), keepdims=1)
-    confidences = op.Softmax(op.Concat(scores, best + (level - likeness) / softness, axis=1), axis=1)
+    confidences = op.Softmax(op.Concat(scores, best + (fscil_level - likeness) / fscil_softness, axis=1), axis=1)
     embedding = op.Identity(embedded)
     return confidences, embedding
 
