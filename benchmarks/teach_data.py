@@ -17,10 +17,10 @@ from fscil.data.glyphs import load
 from fscil.data.images import square
 from fscil.teach.learning.encoder import Encoder
 
-ICONS = (
-    "disc ring box frame wedge plus cross star heart moon arrow bars "
-    "house drop bolt gear grid wave key flag eye cup tree fish"
-).split()
+ICONS = [
+    *("disc", "ring", "box", "frame", "wedge", "plus", "cross", "star", "heart", "moon", "arrow", "bars"),
+    *("house", "drop", "bolt", "gear", "grid", "wave", "key", "flag", "eye", "cup", "tree", "fish"),
+]
 
 
 @dataclass(frozen=True)

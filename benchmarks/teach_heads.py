@@ -58,15 +58,36 @@ def _cifar(root: Path) -> Iterator[tuple[str, int, np.ndarray]]:
             yield split, first + label, pixels
 
 
+def _novel(root: Path) -> Iterator[tuple[str, int, np.ndarray]]:
+    return array_images(root / "cifar100.npz", 40, 10, range(60, 100))
+
+
+def _icons(_: Path) -> Iterator[tuple[str, int, np.ndarray]]:
+    return icon_images(40, 20)
+
+
+SMALL, LARGE, FEW, MORE = (5, 20), (5, 20, 80), (1, 5, 20), (1, 5, 20, 40)
 SETS = {
-    "icons-glyphs": Set("icons", "glyphs", lambda _: icon_images(40, 20), (5, 12), (1, 5, 20, 40), range(12, 24), range(12)),
-    "icons-cifar100": Set("icons", "cifar100", lambda _: icon_images(40, 20), (5, 12), (1, 5, 20, 40), range(12, 24), range(12)),
-    "characters-glyphs": Set("characters in other fonts", "glyphs", lambda _: character_images(), (5, 20), (1, 5, 20), range(40), range(0)),
-    "cifar-novel-cifar100": Set("CIFAR-100, novel classes", "cifar100", lambda root: array_images(root / "cifar100.npz", 40, 10, range(60, 100)), (5, 20), (1, 5, 20, 30), range(40), range(0)),
-    "cifar-photos": Set("CIFAR-100", "photos", _cifar, (5, 20, 80), (1, 5, 20), range(80), range(80, 100)),
-    "grocery-photos": Set("Grocery Store", "photos", lambda root: folder_images(root / "grocery", 40, 12, 81), (5, 20, 80), (1, 5, 20), range(81), range(0)),
-    "cub-photos": Set("CUB-200", "photos", lambda root: folder_images(root / "cub200", 20, 8, 100), (5, 20, 80), (1, 5, 20), range(100), range(0)),
-}  # fmt: skip
+    "icons-glyphs": Set("icons", "glyphs", _icons, (5, 12), MORE, range(12, 24), range(12)),
+    "icons-cifar100": Set("icons", "cifar100", _icons, (5, 12), MORE, range(12, 24), range(12)),
+    "characters-glyphs": Set(
+        "characters in other fonts", "glyphs", lambda _: character_images(), SMALL, FEW, range(40), range(0)
+    ),
+    "cifar-novel-cifar100": Set("CIFAR-100, novel classes", "cifar100", _novel, SMALL, MORE, range(40), range(0)),
+    "cifar-photos": Set("CIFAR-100", "photos", _cifar, LARGE, FEW, range(80), range(80, 100)),
+    "grocery-photos": Set(
+        "Grocery Store",
+        "photos",
+        lambda root: folder_images(root / "grocery", 40, 12, 81),
+        LARGE,
+        FEW,
+        range(81),
+        range(0),
+    ),
+    "cub-photos": Set(
+        "CUB-200", "photos", lambda root: folder_images(root / "cub200", 20, 8, 100), LARGE, FEW, range(100), range(0)
+    ),
+}
 
 
 def class_means(x: np.ndarray, y: np.ndarray, asked: np.ndarray) -> np.ndarray:

@@ -1,7 +1,7 @@
 """The one generator of what docs/ computes: `make docs`, or python -m docs_maker [DOCS] [RESULTS].
 
 It writes docs/results.md, the tables of docs/methods/*.md, docs/audit.md, the computed blocks of docs/gacc.md with
-their figures and of docs/data.md, and what comes with the package: numbers (src/fscil/results/measured.json), how long
+their figures, of docs/data.md and docs/teach.md, and what comes with the package: numbers (src/fscil/results/measured.json), how long
 things took (durations.json beside it) and what the methods say of themselves (src/fscil/experiments/catalogue.json).
 """
 
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs_maker import data_page
+from docs_maker import data_page, teach_page
 from docs_maker.gacc_page import BLOCKS, FIGURES
 from docs_maker.method_pages import method_pages
 from docs_maker.results_page import results_page
@@ -47,7 +47,7 @@ def generated(docs: Path, results: Path) -> dict[Path, str]:
         **method_pages(found, os.path.relpath(results, docs / "methods"), docs),
         docs / "audit.md": audit_page(audit()),
     }
-    for name, blocks in (("gacc.md", BLOCKS), ("data.md", data_page.BLOCKS)):
+    for name, blocks in (("gacc.md", BLOCKS), ("data.md", data_page.BLOCKS), ("teach.md", teach_page.blocks(results))):
         if (page := docs / name).is_file():
             pages[page] = filled(page.read_text(encoding="utf-8"), blocks)
     # Only next to the sources: docs of another project have no package to ship numbers with.

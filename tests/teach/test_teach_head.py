@@ -1,4 +1,4 @@
-"""What a project answers: against scikit-learn, against learning again without an image or a class, and in simulation."""
+"""What a project answers: against scikit-learn, against learning again without an image or class, and simulated."""
 
 from __future__ import annotations
 

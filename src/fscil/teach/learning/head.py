@@ -18,8 +18,8 @@ from fscil.teach.learning.calibration import FALSE_ALARMS, SOFTNESS, TEMPERATURE
 from fscil.teach.learning.kernel_ridge import Kernel, KernelRidge, Lessons
 from fscil.teach.learning.knowledge import Knowledge
 
-# Chosen on projects of twelve kinds of icons and of forty classes of CIFAR-100 (docs/teach.md). Sharpness is counted per
-# distance between images of different classes.
+# Chosen on projects of twelve kinds of icons and of forty classes of CIFAR-100 (docs/teach.md). Sharpness is counted
+# per distance between images of different classes.
 SHARPNESS, RIDGES = (0.2, 0.5, 1.0, 2.0), (0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 USUAL = (1.0, 0.2)  # without images to tell; and the choice is drawn there
 USUAL_SPREAD = 1.5  # how far a logarithm of them may be off

@@ -15,7 +15,7 @@ from fscil.teach.project.store import Store
 
 
 class Snapshot:
-    """Immutable but for the head, which is made when first asked for: teaching many classes in a row does not need it."""
+    """Immutable but for the head, which is made when first asked for: teaching many classes in a row does without."""
 
     def __init__(self, generation: int, knowledge: Knowledge, level: float | None, false_alarms: float | None) -> None:
         self.generation, self.knowledge = generation, knowledge
