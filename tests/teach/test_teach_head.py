@@ -36,7 +36,8 @@ def lessons(sizes: list[int]) -> Lessons:
 
 def reference(lesson: Lessons, sharpness: float, ridge: float, keep: np.ndarray) -> Reference:
     """On unit vectors the kernel is the Gaussian one. Weights are those of the whole project."""
-    weights = len(lesson.labels) / lesson.classes / lesson.sizes[lesson.labels]
+    weights = lesson.sizes[lesson.labels] ** -1.5
+    weights /= weights.mean()
     model = Reference(alpha=ridge, kernel="rbf", gamma=sharpness / 2)
     return model.fit(lesson.vectors[keep], np.eye(lesson.classes)[lesson.labels[keep]], sample_weight=weights[keep])
 
@@ -132,7 +133,6 @@ def test_more_than_means_where_means_mislead() -> None:
 def test_a_class_of_two_stands_against_classes_of_twenty() -> None:
     space = Space(((40, 1.0),), 0.5)
     right: dict[int, list[float]] = {2: [], 20: []}
-    means: list[float] = []
     for seed in range(8):
         everything = world([40] * 8, space, seed, spread=1.5)
         sizes = [2, 20] * 4
@@ -143,10 +143,8 @@ def test_a_class_of_two_stands_against_classes_of_twenty() -> None:
         head = Head(Knowledge(taught, space))
         for label, (memory, size) in enumerate(zip(everything.memories, sizes, strict=True)):
             right[size].append(float((head.judge(memory.vectors[20:])[0].argmax(1) == label).mean()))
-            nearest = (memory.vectors[20:] @ head.knowledge.prototypes.T).argmax(1)
-            means.append(float((nearest == label).mean()))
-    assert np.mean(right[2]) > 0.6
-    assert np.mean([*right[2], *right[20]]) > np.mean(means) - 0.01
+    assert np.mean(right[2]) > 0.75
+    assert np.mean(right[20]) > 0.93
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.2])

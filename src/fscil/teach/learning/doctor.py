@@ -173,7 +173,7 @@ def _confusable(knowledge: Knowledge, left: LeftOut) -> list[Finding]:
 
 
 def _worst(left: LeftOut, knowledge: Knowledge, level: float, files: Files, kept: Collection[str]) -> list[Finding]:
-    likeness = np.where(left.alone, np.inf, left.likeness)
+    likeness = np.where(left.alone, np.inf, left.own_likeness)
     rows = [row for row in np.argsort(likeness)[:WORST] if likeness[row] < level]
     rows = [row for row in rows if finding_key("worst_images", [left.ids[row]]) not in kept]
     if not rows:

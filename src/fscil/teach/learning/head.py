@@ -37,6 +37,7 @@ class LeftOut:
     alone: np.ndarray  # (n,) whether its class had no other image
     scores: np.ndarray  # (n, classes)
     likeness: np.ndarray  # (n,) to the most similar class
+    own_likeness: np.ndarray  # (n,) to its own
 
     @property
     def own(self) -> np.ndarray:
@@ -129,13 +130,15 @@ class Head:
         rows = spread(sizes, limit)
         ids = [image_id for memory in self._memories for image_id in memory.ids]
         if not len(rows):
-            return LeftOut((), rows, rows.astype(bool), np.empty((0, len(sizes))), np.empty(0))
+            return LeftOut((), rows, rows.astype(bool), np.empty((0, len(sizes))), np.empty(0), np.empty(0))
+        matches = self.matcher.left_out(rows)
         return LeftOut(
             tuple(ids[row] for row in rows),
             self._taught[labels[rows]],
             sizes[labels[rows]] == 1,
             self.classifier.left_out(rows)[:, self._place],
-            self.matcher.left_out(rows).max(1),
+            matches.max(1),
+            matches[np.arange(len(rows)), labels[rows]],
         )
 
     def _classes_left_out(self) -> tuple[np.ndarray, np.ndarray]:

@@ -2,8 +2,8 @@
 
     scores(v) = exp(sharpness (v a^T - 1)) B        a: anchors, images of the project; vectors have length one
 
-B is what ridge regression on one column per class (1 for its images, 0 for all others) finds; a small class weighs as
-much as a large one. With a sharpness near zero the kernel is linear in the cosine; a strong ridge then gives the
+B is what ridge regression on one column per class (1 for its images, 0 for all others) finds; a small class stands
+against a large one. With a sharpness near zero the kernel is linear in the cosine; a strong ridge then gives the
 comparison with class means, a weak one is discriminant analysis. A sharp kernel asks the images that are nearest.
 """
 
@@ -17,6 +17,10 @@ from scipy.linalg import cholesky, solve_triangular
 
 ANCHORS = 1000  # at most: beyond, so many images stand for all (Nystroem's method), which bounds time and memory
 JITTER = 1e-7
+# An image weighs so much less the more its class has. With 1 classes would weigh alike; but the fewer the images, the
+# more a ridge shrinks the scores of their class. In simulation (tests/teach/test_teach_head.py) classes of 2 beside
+# classes of 20 are named in 13 % of cases with 0, in 67 with 1, in 83 with 1.5; those of 20 in 99, 98 and 96.
+FAIRNESS = 1.5
 LARGE = 500  # images of a class that is left out by learning again, as that is then quicker
 
 
@@ -49,8 +53,9 @@ class Lessons:
 
     @cached_property
     def roots(self) -> np.ndarray:
-        """(n, 1) square roots of the weights of images: classes weigh alike."""
-        return np.sqrt(len(self.labels) / max(1, (self.sizes > 0).sum()) / self.sizes[self.labels])[:, None]
+        """(n, 1) square roots of the weights of images."""
+        weights = self.sizes[self.labels] ** -FAIRNESS
+        return np.sqrt(weights / weights.mean())[:, None]
 
     @cached_property
     def wanted(self) -> np.ndarray:
