@@ -168,7 +168,7 @@ def measure(project: Project) -> dict[str, Any]:
     }
     for name, answers in OTHERS.items():
         out["accuracy"][name] = _percent(answers(project.x, project.y, project.asked) == project.right)
-    levels = {rate: level_for(rate, head.trial.likeness, head.trial.strange_likeness) for rate in RATES}
+    levels = {rate: level_for(rate, head.rehearsal.likeness, head.rehearsal.strange_likeness) for rate in RATES}
     out["false_alarms"] = {rate: _percent(likeness < level) for rate, level in levels.items()}
     if len(project.strange):
         other, strange = head.probabilities(project.strange), head.judge(project.strange)[1]

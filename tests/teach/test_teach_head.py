@@ -170,19 +170,19 @@ def test_the_level_is_a_quantile() -> None:
 
 def test_temperature_and_softness_are_the_most_probable() -> None:
     head = Head(world([5, 4, 6, 3], spread=0.9))
-    trial, found = head.trial, head.calibration
+    rehearsal, found = head.rehearsal, head.calibration
 
     def cost(temperature: float, softness: float) -> tuple[float, float]:
         by_class = -sum(
             np.log(softmax(scores / temperature)[label])
-            for scores, label in zip(trial.scores, trial.labels, strict=True)
+            for scores, label in zip(rehearsal.scores, rehearsal.labels, strict=True)
         )
         judge = Calibration(temperature, softness, found.level)
-        known = judge.probabilities(trial.scores, trial.likeness)[:, -1]
-        strange = judge.probabilities(trial.strange_scores, trial.strange_likeness)[:, -1]
+        known = judge.probabilities(rehearsal.scores, rehearsal.likeness)[:, -1]
+        strange = judge.probabilities(rehearsal.strange_scores, rehearsal.strange_likeness)[:, -1]
         total = len(known) + len(strange)
         by_unknown = -0.8 * total * np.log(1 - known).mean() - 0.2 * total * np.log(strange).mean()
-        usual = calibration._usual_temperature(trial), calibration.SOFTNESS
+        usual = calibration._usual_temperature(rehearsal), calibration.SOFTNESS
         pulls = [2 * (np.log(x / y) / 0.5) ** 2 for x, y in zip((temperature, softness), usual, strict=True)]
         return by_class + pulls[0], by_unknown + pulls[1]
 

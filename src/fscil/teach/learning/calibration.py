@@ -40,7 +40,7 @@ class Calibration:
 
 
 @dataclass(frozen=True)
-class Trial:
+class Rehearsal:
     """The project's own images, as it judges them when they are left out."""
 
     scores: np.ndarray  # (n, classes) of images that are left out one by one
@@ -50,18 +50,18 @@ class Trial:
     strange_likeness: np.ndarray  # (m,)
 
 
-def fit(trial: Trial, false_alarms: float, level: float | None) -> Calibration:
+def fit(rehearsal: Rehearsal, false_alarms: float, level: float | None) -> Calibration:
     """`level`: as set by the user."""
     if level is None:
-        level = level_for(false_alarms, trial.likeness, trial.strange_likeness)
-    temperature = _most_probable(lambda x: _class_cost(trial, float(np.exp(x))), _usual_temperature(trial))
-    softness = _most_probable(lambda x: _unknown_cost(trial, temperature, float(np.exp(x)), level), SOFTNESS)
+        level = level_for(false_alarms, rehearsal.likeness, rehearsal.strange_likeness)
+    temperature = _most_probable(lambda x: _class_cost(rehearsal, float(np.exp(x))), _usual_temperature(rehearsal))
+    softness = _most_probable(lambda x: _unknown_cost(rehearsal, temperature, float(np.exp(x)), level), SOFTNESS)
     return Calibration(temperature, softness, level)
 
 
-def _usual_temperature(trial: Trial) -> float:
+def _usual_temperature(rehearsal: Rehearsal) -> float:
     """Scores of classes that an image does not show spread about as much as the temperature that is right."""
-    others = np.where(np.isfinite(trial.strange_scores), trial.strange_scores, np.nan)
+    others = np.where(np.isfinite(rehearsal.strange_scores), rehearsal.strange_scores, np.nan)
     if len(others) < 2 or others.shape[1] < 4:
         return TEMPERATURE
     return float(max(np.nanstd(others, axis=1).mean(), 0.01))
@@ -88,22 +88,22 @@ def _most_probable(cost: Callable[[float], float], usual: float) -> float:
     return float(np.exp(minimize_scalar(total, bounds=bounds, method="bounded").x))
 
 
-def _class_cost(trial: Trial, temperature: float) -> float:
-    logits = trial.scores / temperature
+def _class_cost(rehearsal: Rehearsal, temperature: float) -> float:
+    logits = rehearsal.scores / temperature
     top = logits.max(1, initial=-np.inf)
     total = np.log(np.exp(logits - top[:, None]).sum(1)) + top
-    return float((total - logits[np.arange(len(logits)), trial.labels]).sum())
+    return float((total - logits[np.arange(len(logits)), rehearsal.labels]).sum())
 
 
-def _unknown_cost(trial: Trial, temperature: float, softness: float, level: float) -> float:
+def _unknown_cost(rehearsal: Rehearsal, temperature: float, softness: float, level: float) -> float:
     """Of 'known' and 'unknown' alone; examples of both weigh as they are assumed to come."""
     judge = Calibration(temperature, softness, level)
-    known, strange = len(trial.likeness), len(trial.strange_likeness)
+    known, strange = len(rehearsal.likeness), len(rehearsal.strange_likeness)
     cost = 0.0
     if known:
-        chances = judge.probabilities(trial.scores, trial.likeness)[:, :-1].sum(1)
+        chances = judge.probabilities(rehearsal.scores, rehearsal.likeness)[:, :-1].sum(1)
         cost -= KNOWN * (known + strange) / known * float(np.log(np.maximum(chances, TINY)).sum())
     if strange:
-        chances = judge.probabilities(trial.strange_scores, trial.strange_likeness)[:, -1]
+        chances = judge.probabilities(rehearsal.strange_scores, rehearsal.strange_likeness)[:, -1]
         cost -= (1 - KNOWN) * (known + strange) / strange * float(np.log(np.maximum(chances, TINY)).sum())
     return cost

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fscil.teach.learning.calibration import FALSE_ALARMS, SOFTNESS, TEMPERATURE, Calibration, Trial, fit
+from fscil.teach.learning.calibration import FALSE_ALARMS, SOFTNESS, TEMPERATURE, Calibration, Rehearsal, fit
 from fscil.teach.learning.kernel_ridge import Kernel, KernelRidge, Lessons
 from fscil.teach.learning.knowledge import Knowledge
 
@@ -98,10 +98,10 @@ class Head:
     def calibration(self) -> Calibration:
         if not self.lessons.classes:
             return Calibration(TEMPERATURE, SOFTNESS, self._middling() if self.set_level is None else self.set_level)
-        return fit(self.trial, self.false_alarms, self.set_level)
+        return fit(self.rehearsal, self.false_alarms, self.set_level)
 
     @cached_property
-    def trial(self) -> Trial:
+    def rehearsal(self) -> Rehearsal:
         left = self.left_out(SAMPLE)
         asked = ~left.alone
         scores, likeness = self._classes_left_out()
@@ -110,7 +110,7 @@ class Head:
         ):  # no examples of what was never taught: something half as like as one of the class
             likeness = np.append(likeness, self._middling())
             scores = np.zeros((len(likeness), 1))
-        return Trial(left.scores[asked], left.likeness[asked], left.labels[asked], scores, likeness)
+        return Rehearsal(left.scores[asked], left.likeness[asked], left.labels[asked], scores, likeness)
 
     def judge(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Scores (n, classes) and likeness (n,)."""
