@@ -1,8 +1,9 @@
 """The one generator of what docs/ computes: `make docs`, or python -m docs_maker [DOCS] [RESULTS].
 
 It writes docs/results.md, the tables of docs/methods/*.md, docs/audit.md, the computed blocks of docs/gacc.md with
-XX
-things took (durations.json beside it) and what the methods say of themselves (src/fscil/experiments/catalogue.json).
+their figures, of docs/data.md and docs/teach.md, and what comes with the package: numbers
+(src/fscil/results/measured.json), how long things took (durations.json beside it) and what the methods say of
+themselves (src/fscil/experiments/catalogue.json).
 """
 
 import json
