@@ -110,7 +110,7 @@ def ablate(
         folder, checkpoint = folder.resolve(), checkpoint and checkpoint.resolve()
     place = NetworkPlace(config, folder, checkpoint)
     if not settings.here:  # who only plans needs none of the devices that measure
-        config = replace(config, accelerator="cpu")
+        config = replace(config, accelerator="cpu", devices=1)
     # An existing run's network and features are used; a folder of another recipe is refused.
     run = Run.open(config, folder, resume=True, force=force, checkpoint=checkpoint, reporter=Reporter())
     run.on.fresh = False  # --force is about the measurements: a network that fits is not trained again

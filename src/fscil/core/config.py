@@ -193,6 +193,7 @@ class Config(Checked):
     devices: Count = 1
     strategy: str = "auto"
     precision: Precision = "auto"  # auto: bf16-mixed on a GPU, 32-true on a CPU
+    threads: Whole = 0  # of a CPU; 0: one for a small network (`hardware.SMALL`), else as many as the machine gives
     # The same bits however many threads the machine would take: one thread, and no kernel that may round otherwise.
     deterministic: bool = False
     data: DataConfig = field(default_factory=DataConfig)
@@ -202,6 +203,11 @@ class Config(Checked):
     # where the two have the same shape) with a new objective, which keeps what the first one's had of the same name.
     second: TrainConfig | None = None
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # per method: what differs from its defaults
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.deterministic and self.threads > 1:
+            raise InputError(f"deterministic takes one thread, and threads is {self.threads}; leave one of them out.")
 
     def check_draws(self) -> None:
         if self.data.fixed_shots and self.draws > 1:

@@ -137,15 +137,11 @@ def claim_folder(path: Path, *, force: bool, resume: bool = False) -> None:
     """
     path = Path(path)
     try:
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{path} is a file, not a folder; choose another --out.")
-        _refuse_filled(path, allowed=force or resume)
+        check_claim(path, allowed=force or resume)
         path.mkdir(parents=True, exist_ok=True)
-        if not os.access(path, os.W_OK):
-            raise InputError(f"{path} is not writable; choose another --out or change its permissions.")
         if not hold(path / _LOCK):
             raise InputError(f"Another process is writing to {path}; wait until it is done, or choose another --out.")
-        _refuse_filled(path, allowed=force or resume)  # by another that was done while this one waited
+        check_claim(path, allowed=force or resume)  # another that was done while this one waited may have filled it
         clear_leftovers(path)
     except OSError as error:
         raise readable(error, path) from error
@@ -170,12 +166,20 @@ def clear_leftovers(path: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-def _refuse_filled(path: Path, *, allowed: bool) -> None:
+def check_claim(path: Path, *, allowed: bool) -> None:
+    """Refuse a folder that holds something, without `allowed`, and one that cannot be made or written to; make none."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file, not a folder; choose another --out.")
     if path.is_dir() and any(entry.name != _LOCK for entry in path.iterdir()) and not allowed:
         raise InputError(
             f"{path} already exists and is not empty; "
             f"add --resume to continue it, --force to overwrite, or choose another --out."
         )
+    there = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    if not there.is_dir():
+        raise InputError(f"{there} is a file, not a folder; choose another --out.")
+    if not os.access(there, os.W_OK):
+        raise InputError(f"{there} is not writable; choose another --out or change its permissions.")
 
 
 def readable(error: OSError, path: Path) -> InputError:

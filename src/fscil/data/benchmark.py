@@ -20,6 +20,7 @@ from fscil.data import stored_shots
 from fscil.data.dataset import Dataset, ImageSet
 from fscil.data.session import Session
 from fscil.data.session_lists import session_lists
+from fscil.data.twins import Twins, find_twins
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,16 @@ class Benchmark:
     def draw(self, shots_seed: int) -> Benchmark:
         """The same benchmark with other shots."""
         return Benchmark(self._dataset, self._config, shots_seed, self._shot_lists)
+
+    @property
+    def left_over(self) -> tuple[str, ...]:
+        """Classes of the data set that no session has, in its order."""
+        used = set(self.order.tolist())
+        return tuple(name for number, name in enumerate(self._dataset.class_names) if number not in used)
+
+    def twins(self) -> Twins:
+        """Images of these classes that are there twice."""
+        return find_twins(self._dataset, self.order)
 
     @property
     def classes(self) -> tuple[int, ...]:

@@ -15,8 +15,8 @@ from fscil import methods
 from fscil.core import config as configs
 from fscil.core.config import Config, to_dict
 from fscil.core.errors import InputError, nearest
+from fscil.experiments.preflight import obstacle
 from fscil.experiments.recipes import default_recipe, own_recipe
-from fscil.experiments.run import obstacle
 from fscil.experiments.runner import NetworkPlace
 from fscil.training.checkpoint import load_classifier, same_training
 
