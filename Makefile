@@ -31,18 +31,22 @@ docs: $(VENV)/.installed-dev
 	$(BIN)/python -m docs_maker docs results
 	$(BIN)/python conformance/generate.py
 
+# pip says what it downloads: on Linux torch brings CUDA, gigabytes of it, and silence would look like a fault.
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV): minutes, and on Linux about 6 GB, unless a torch without CUDA is there (see README.md)."
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e .
+	$(BIN)/python -m pip install -e .
 	touch $@
 
 $(VENV)/.installed-web: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet -e '.[web,onnx,photos,heic]'
+	@echo "Installing what the page needs."
+	$(BIN)/python -m pip install -e '.[web,onnx,photos,heic]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	@echo "Installing what the tests need."
+	$(BIN)/python -m pip install -e '.[dev]'
 	touch $@
 
 clean:

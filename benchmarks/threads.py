@@ -4,7 +4,7 @@
 
 Times the same steps of base training in fresh processes with 1 and with 2 threads, alone and beside a process that is
 always busy, in turn; for 2 threads also with threads that sleep while they wait (OMP_WAIT_POLICY=passive). Prints rows
-for RESULTS.md: each time as a multiple of one thread alone. The fastest of the repeats counts where the process is alone,
+for RESULTS.md: each time as a multiple of one thread alone. The fastest repeat counts where the process is alone,
 their median where it is not.
 """
 

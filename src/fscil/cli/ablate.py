@@ -29,6 +29,7 @@ from fscil.cli.options import (
     SeedsOption,
     load_config,
     print_json,
+    refuse_both,
     say,
 )
 from fscil.core.errors import InputError, nearest
@@ -100,6 +101,7 @@ def ablate(
         deterministic=deterministic,
     )
     folder = out or Path("runs") / config.recipe
+    refuse_both(resume, force)
     resume = resume or retry_failed
     if (folder / "cells").exists() and not (resume or force):
         raise InputError(

@@ -50,6 +50,7 @@ def tune(
     from fscil.core.progress import Reporter
     from fscil.core.storage import claim_folder
     from fscil.experiments import tune as tuning
+    from fscil.experiments.preflight import check_settings
     from fscil.methods import make
     from fscil.metrics.names import label
     from fscil.pages.kit import table as tables
@@ -72,8 +73,12 @@ def tune(
     tuning.settings(tries or [], method)
     folder = out or Path("runs") / f"{config.recipe}-tune"
     folder = folder if settings.here else folder.resolve()  # workers have another working directory
+    reporter = Reporter()
+    if settings.here:  # what is refused leaves no folder
+        check_settings(config)
+        tuning.pseudo_sessions(config, reporter)
     claim_folder(folder, force=False, resume=True)
-    tuned = tuning.tune(config, method, tries or [], folder, Reporter(), settings)
+    tuned = tuning.tune(config, method, tries or [], folder, reporter, settings)
     trials = tuned.trials
     if not trials:
         raise InputError(f"No setting could be measured: {next(iter(tuned.failures.values())).sentence}")

@@ -185,7 +185,7 @@ def check_claim(path: Path, *, allowed: bool) -> None:
 def readable(error: OSError, path: Path) -> InputError:
     """What a user can do about it."""
     if error.errno == errno.ENOSPC:
-        return InputError(f"The disk is full: {path} was not written; free some space and run again with --resume.")
+        return InputError(f"The disk is full: {path} was not written; free some space and try again.")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return InputError(f"No permission for {path}; choose another folder or change its permissions.")
     return InputError(f"{path}: {error.strerror or error}; check the path and try again.")

@@ -7,7 +7,8 @@ gAcc_i(alpha) lets a base class weigh alpha and a novel class 1. With |Y_j| clas
 which is eq. 4 multiplied by |Y_novel| when the way is constant, and its meaning when it is not: alpha = 0 stays the
 accuracy on novel classes, alpha = 1 the class-weighted aAcc. (alpha = 1/r gives tAcc only for a constant way.)
 
-Two summaries of the curve are in use, about half a point apart; never compare one with the other:
+Two summaries of the curve are in use; never compare one with the other. They lie about half a point apart on the
+published benchmarks, and many points where the sessions are few:
 - exact: the integral over alpha in [0, 1] (eq. 5), here in closed form;
 - grid: what published numbers used, the trapezoid rule on alpha = 0, 1/r, ..., 1 with r = |Y_1| / |Y_novel|, where the
   base session counts 0 at alpha = 0. Unlike the published computation we do not round accuracies to 0.1 first.
