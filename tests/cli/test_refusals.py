@@ -120,3 +120,20 @@ def test_both_stages_of_a_training_are_made_ready() -> None:
 def ready(*changes: str) -> list:
     config = configs.load("digits", list(changes))
     return list(trainers(config, preflight(config, Reporter(quiet=True))))
+
+
+def test_a_refused_project_leaves_no_folder(tmp_path: Path) -> None:
+    (tmp_path / "no.zip").write_bytes(b"no backup")
+    for words in (
+        ["init", tmp_path / "p", "--encoder", "none"],
+        ["restore", tmp_path / "no.zip", tmp_path / "a" / "p"],
+    ):
+        assert fscil("teach", *words).returncode == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["no.zip"]
+
+
+def test_a_mistyped_recipe_gets_a_short_answer() -> None:
+    done = fscil("run", "digit")
+    assert "did you mean 'digits'" in done.stderr
+    assert len(done.stderr) < 400
+    assert "checkpoint" in fscil("run", "digits", "--set", "backbone.kind=joined").stderr

@@ -83,7 +83,7 @@ def bench(
     # Imported here: torch takes seconds to load, and `fscil --help` should not wait for it.
     from fscil.core.hardware import pick_device
     from fscil.core.progress import Reporter
-    from fscil.core.storage import check_claim, claim_folder, write_sealed, write_text
+    from fscil.core.storage import claiming, write_sealed, write_text
     from fscil.experiments.bench.collect import collect_bench
     from fscil.experiments.bench.foresee import foresee, known
     from fscil.experiments.bench.grid import Grid, fill_grid
@@ -129,10 +129,9 @@ def bench(
     if dry_run:
         tell_foreseen(foresee(grid), as_json)
         return
-    check_claim(folder, allowed=force or resume or retry_failed)
-    if settings.here:
-        load_data(plan.default.data, grid.reporter)  # what is refused leaves no folder
-    claim_folder(folder, force=force, resume=resume or retry_failed)
+    with claiming(folder, force=force, resume=resume or retry_failed):
+        if settings.here:
+            load_data(plan.default.data, grid.reporter)
     failures = fill_grid(grid)
     found = collect_bench(grid, failures)
     write_sealed(folder / "bench.json", found.to_json())

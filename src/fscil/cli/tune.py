@@ -48,7 +48,7 @@ def tune(
 ) -> None:
     """Choose a method's options on pseudo-sessions made of base classes; the test set is not touched."""
     from fscil.core.progress import Reporter
-    from fscil.core.storage import claim_folder
+    from fscil.core.storage import claiming
     from fscil.experiments import tune as tuning
     from fscil.experiments.preflight import check_settings
     from fscil.methods import make
@@ -74,10 +74,10 @@ def tune(
     folder = out or Path("runs") / f"{config.recipe}-tune"
     folder = folder if settings.here else folder.resolve()  # workers have another working directory
     reporter = Reporter()
-    if settings.here:  # what is refused leaves no folder
-        check_settings(config)
-        tuning.pseudo_sessions(config, reporter)
-    claim_folder(folder, force=False, resume=True)
+    with claiming(folder, force=False, resume=True):
+        if settings.here:
+            check_settings(config)
+            tuning.pseudo_sessions(config, reporter)
     tuned = tuning.tune(config, method, tries or [], folder, reporter, settings)
     trials = tuned.trials
     if not trials:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from fscil.core.errors import InputError, nearest
+from fscil.core.errors import InputError, did_you_mean
 from fscil.core.options import (
     Amount,
     BelowOne,
@@ -251,7 +251,11 @@ def _path(recipe: str, child: Path | None = None) -> Path:
         wrong = f"There is no recipe '{recipe}'"
         if child:
             wrong = f"The recipe {child} extends '{recipe}', which does not exist"
-        raise InputError(f"{wrong}; {nearest(recipe, recipes())} Or give a .toml file.")
+        close = did_you_mean(recipe, stored)
+        short = ", ".join(name for name in recipes() if "_" not in name)
+        raise InputError(
+            f"{wrong}; {close} Valid: {short}; of single methods as `fscil methods` lists them. Or give a .toml file."
+        )
     return stored[recipe]
 
 

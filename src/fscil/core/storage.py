@@ -9,7 +9,7 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -104,12 +104,15 @@ def hold(path: Path) -> bool:
     path = Path(path).resolve()
     if path in _held:
         return True
-    file = open(path, "ab")  # noqa: SIM115 - closing it would give the lock back
-    if not lock(file):
-        file.close()
-        return False
-    _held[path] = file
-    return True
+    while True:
+        file = open(path, "ab")  # noqa: SIM115 - closing it would give the lock back
+        if not lock(file):
+            file.close()
+            return False
+        if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            _held[path] = file
+            return True
+        file.close()  # somebody who was refused has deleted it meanwhile: this is the lock of nothing
 
 
 def lock(file: IO[bytes]) -> bool:
@@ -145,6 +148,24 @@ def claim_folder(path: Path, *, force: bool, resume: bool = False) -> None:
         clear_leftovers(path)
     except OSError as error:
         raise readable(error, path) from error
+
+
+@contextlib.contextmanager
+def claiming(path: Path, *, force: bool, resume: bool = False) -> Iterator[None]:
+    """`claim_folder` for as long as it is open whether the work can be done: refused inside, no new folder is left."""
+    path = Path(path)
+    new = [folder for folder in (path, *path.absolute().parents) if not folder.exists()]
+    claim_folder(path, force=force, resume=resume)
+    try:
+        yield
+    except BaseException:
+        if new and (file := _held.pop((path / _LOCK).resolve(), None)):
+            file.close()
+            (path / _LOCK).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # something is in it: it stays
+                for folder in new:
+                    folder.rmdir()
+        raise
 
 
 def is_claimed(path: Path) -> bool:

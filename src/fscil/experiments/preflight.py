@@ -20,6 +20,7 @@ from fscil.experiments.runner import check_given, load_data
 from fscil.objectives import objective_options
 from fscil.results.data_notes import DataNotes
 from fscil.training.checkpoint import Checkpoint, load_classifier
+from fscil.training.loop import UNTRAINED
 from fscil.training.trainer import Trainer
 
 
@@ -55,7 +56,7 @@ def check_settings(config: Config) -> None:
 def trainers(config: Config, benchmark: Benchmark) -> Iterator[Trainer]:
     """Of every stage of base training one that stands ready, on one device and not compiled; or a refusal."""
     if config.backbone.kind == "joined":
-        raise InputError("Joined networks are not trained: make a file with `fscil join` and give it as --checkpoint.")
+        raise InputError(UNTRAINED)
     settle(config)
     session, start = benchmark.session(0), None
     second = config.second and _plain(config.second)
@@ -96,6 +97,8 @@ def obstacle(name: str, config: Config) -> str:
     for stage in (config.train, config.last):
         objective_options(stage)
     method, backbone = methods.make(name, config.options.get(name)), config.backbone
+    if backbone.kind == "joined" and not backbone.parts:
+        return UNTRAINED
     for part in backbone.parts or (backbone,):
         if method.blocks(part.depth) and part.kind != "vit":
             return f"{method.title} needs intermediate layers, which a {part.kind} does not give."

@@ -22,7 +22,7 @@ from fscil import methods
 from fscil.core.config import Config, build, to_dict
 from fscil.core.errors import InputError
 from fscil.core.progress import Reporter, Update
-from fscil.core.storage import check_claim, claim_folder, read_json, write_json
+from fscil.core.storage import claiming, read_json, write_json
 from fscil.evaluation.identity import digest
 from fscil.experiments.layers import analyse
 from fscil.experiments.pictures import picture_file
@@ -57,14 +57,13 @@ class Run:
     ) -> Run:
         """Claim the folder; a folder of another config is refused. Whatever is refused leaves no folder behind."""
         out, reporter = Path(out), reporter or Reporter(quiet=True)
-        check_claim(out, allowed=resume or force)
         stored = out / "config.json"
-        if resume and not force and stored.exists():
-            _check_same(read_json(stored), to_dict(config), out)
-        trained = (out / "base" / LAST).exists() and not force
-        benchmark = preflight(config, reporter, checkpoint, trained=trained)
-        claim_folder(out, force=force, resume=resume)
-        write_json(stored, to_dict(config))
+        with claiming(out, force=force, resume=resume):
+            if resume and not force and stored.exists():
+                _check_same(read_json(stored), to_dict(config), out)
+            trained = (out / "base" / LAST).exists() and not force
+            benchmark = preflight(config, reporter, checkpoint, trained=trained)
+            write_json(stored, to_dict(config))
         network = NetworkRun(config, out, reporter, checkpoint=checkpoint, benchmark=benchmark, fresh=force)
         return cls(config, out, network)
 

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 
+UNTRAINED = "Joined networks are not trained: make a file with `fscil join` and give it as --checkpoint."
+
+
 def train_base(
     session: Session,
     config: Config,
@@ -31,7 +34,7 @@ def train_base(
 ) -> Checkpoint:
     """Train on the base session and leave `backbone.safetensors` in `folder`; returns the trained network."""
     if config.backbone.kind == "joined":
-        raise InputError("Joined networks are not trained: make a file with `fscil join` and give it as --checkpoint.")
+        raise InputError(UNTRAINED)
     bar = progress if config.devices == 1 else None  # a progress bar does not cross a process boundary
     # A partial, because Fabric copies plain arguments and cannot copy frozen dataclasses.
     make_fabric(config).launch(partial(_train, session, config, Path(folder), fingerprint, resume, bar))
