@@ -26,7 +26,7 @@ def test_a_weak_network_is_named_in_the_terminal_and_on_the_page() -> None:
     found = results(base=30.0, novel=10.0)
     (sentence,) = cautions(found)
     best = max(result.matrix.values[0, 0] for result in found)
-    assert "a weak start" in sentence
+    assert "The network is weak" in sentence
     assert f"{best:.1f}" in sentence
     assert "guessing: 1.7" in sentence
     assert sentence.replace("\xa0", " ") in comparison_text(found)
@@ -35,10 +35,10 @@ def test_a_weak_network_is_named_in_the_terminal_and_on_the_page() -> None:
 
 def test_a_network_that_guesses_is_said_to_guess() -> None:
     (sentence,) = cautions(results(base=3.0, novel=2.0, noise=0.1))
-    assert "hardly more than guessing" in sentence
+    assert "hardly better than guessing" in sentence
     # Of two classes half of the images are named right by chance: half is nothing then.
     (sentence,) = cautions(results(base=60.0, novel=20.0, noise=0.1, classes=(2, 1)))
-    assert "hardly more than guessing" in sentence
+    assert "hardly better than guessing" in sentence
 
 
 def test_weights_that_others_trained_are_named() -> None:

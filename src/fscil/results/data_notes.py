@@ -33,7 +33,7 @@ class DataNotes:
             names = _some(self.left_over)
             said.append(
                 f"{_counted(count, 'class is', 'classes are')} in no session, neither learned nor tested ({names}): "
-                f"what data.base, data.way and data.sessions take does not reach {'it' if count == 1 else 'them'}."
+                f"what data.base and whole sessions of data.way leave over."
             )
         if count := self.in_both_halves:
             said.append(

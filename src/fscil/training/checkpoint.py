@@ -96,9 +96,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except FileNotFoundError:
         raise InputError(f"The checkpoint {path} does not exist; run `fscil train` first or check the path.") from None
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path} is not a readable checkpoint ({error}); give a file of `fscil train`, or train again if it was one."
-        ) from None
+        raise _unreadable(path, error) from None
     if not isinstance(info, dict):
         raise InputError(f"{path} was not written by fscil; give a checkpoint of `fscil train`.")
     # Any other key is the checksum's own, damaged.
@@ -108,9 +106,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def _unreadable(path: Path, error: Exception) -> InputError:
-    return InputError(
-        f"{path} is not a readable checkpoint ({error}); give a file of `fscil train`, or train again if it was one."
-    )
+    advice = "give a file of `fscil train`, or train again if it was one"
+    return InputError(f"{path} is not a readable checkpoint ({error}); {advice}.")
 
 
 def read_info(path: Path) -> dict[str, Any]:
@@ -119,9 +116,7 @@ def read_info(path: Path) -> dict[str, Any]:
         with safe_open(path, framework="pt") as file:
             info = json.loads((file.metadata() or {})["fscil"])
     except (SafetensorError, OSError, ValueError, KeyError, RecursionError) as error:
-        raise InputError(
-            f"{path} is not a readable checkpoint ({error}); give a file of `fscil train`, or train again if it was one."
-        ) from None
+        raise _unreadable(path, error) from None
     return info if isinstance(info, dict) else {}
 
 

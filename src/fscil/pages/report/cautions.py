@@ -33,7 +33,7 @@ def _weak(results: Sequence[Result]) -> str:
     chance = 100 / results[0].matrix.classes[0]
     if best >= max(WEAK, 2 * chance) or results[0].matrix.classes[0] < 2:
         return ""
-    what = "hardly more than guessing" if best < 2 * chance else "a weak start"
+    what = "hardly better than guessing" if best < 2 * chance else "weak"
     return (
         f"The network is {what}: after base training no method names more than {percent(best)} of the test images of "
         f"base classes (guessing: {percent(chance)}). Differences between methods say little on such features; train "
