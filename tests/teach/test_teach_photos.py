@@ -18,9 +18,10 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 from timm.data import ImageNetInfo
 
-from fscil.backbones.efficientnet_lite import load_lite
+from fscil.backbones import efficientnet_lite
+from fscil.backbones.efficientnet_lite import EfficientNetLite, load_lite
 from fscil.core.errors import InputError
-from fscil.core.weights_packages import BY_NETWORK, LITE
+from fscil.core.weights_packages import BY_NETWORK, LITE, WeightsPackage
 from fscil.data.images import square
 from fscil.teach import FSCILClassifier, Learner
 from fscil.teach.encoders import loading, photos
@@ -65,6 +66,23 @@ def first_five(image: np.ndarray) -> list[bytes]:
 
 
 @needs_weights
+@pytest.mark.parametrize("weights", LITE, ids=lambda each: each.network)
+def test_the_network_is_the_one_of_timm(weights: WeightsPackage) -> None:
+    """Which names its layers as the file does: in one order, with one shape; and answers alike, at odd sizes too."""
+    theirs: torch.nn.Module = timm.create_model(weights.network).eval()
+    ours = EfficientNetLite(*efficientnet_lite._SCALES[weights.network]).eval()
+    generator = torch.Generator().manual_seed(0)
+    values = theirs.state_dict()
+    for value in values.values():
+        if value.is_floating_point():  # variances are positive; the rest may be anything
+            value.copy_(torch.rand(value.shape, generator=generator) * 0.2 + (0.9 if value.ndim == 1 else -0.1))
+    ours.load_state_dict(dict(zip(ours.state_dict(), values.values(), strict=True)))
+    with torch.no_grad():
+        for side in (64, 75):
+            images = torch.randn(2, 3, side, side, generator=generator)
+            assert torch.allclose(ours(images), theirs(images), rtol=1e-4, atol=1e-4)
+
+
 def test_first_five_photographs(project: Learner) -> None:
     for name, image in (("temple", TEMPLE), ("flower", FLOWER)):
         for query in (image[:400, 60:560], image[:, ::-1], np.asarray(Image.fromarray(image).resize((300, 200)))):
