@@ -68,19 +68,19 @@ def first_five(image: np.ndarray) -> list[bytes]:
 @needs_weights
 @pytest.mark.parametrize("weights", LITE, ids=lambda each: each.network)
 def test_the_network_is_the_one_of_timm(weights: WeightsPackage) -> None:
-    """Which names its layers as the file does: in one order, with one shape; and answers alike, at odd sizes too."""
+    """Layers in the same order, of the same shapes, and the same answers, at a size that no stride divides too."""
+    torch.manual_seed(0)
     theirs: torch.nn.Module = timm.create_model(weights.network).eval()
-    ours = EfficientNetLite(*efficientnet_lite._SCALES[weights.network]).eval()
-    generator = torch.Generator().manual_seed(0)
     values = theirs.state_dict()
     for value in values.values():
-        if value.is_floating_point():  # variances are positive; the rest may be anything
-            value.copy_(torch.rand(value.shape, generator=generator) * 0.2 + (0.9 if value.ndim == 1 else -0.1))
+        if value.is_floating_point() and value.ndim == 1:  # of the norms, which begin as if they were not there
+            value.copy_(torch.rand(value.shape) + 0.5)
+    ours = EfficientNetLite(*efficientnet_lite._SCALES[weights.network]).eval()
     ours.load_state_dict(dict(zip(ours.state_dict(), values.values(), strict=True)))
     with torch.no_grad():
         for side in (64, 75):
-            images = torch.randn(2, 3, side, side, generator=generator)
-            assert torch.allclose(ours(images), theirs(images), rtol=1e-4, atol=1e-4)
+            images = torch.randn(2, 3, side, side)
+            assert torch.allclose(ours(images), theirs(images), rtol=1e-3, atol=1e-3)
 
 
 def test_first_five_photographs(project: Learner) -> None:
