@@ -65,7 +65,6 @@ def first_five(image: np.ndarray) -> list[bytes]:
     ]
 
 
-@needs_weights
 @pytest.mark.parametrize("weights", LITE, ids=lambda each: each.network)
 def test_the_network_is_the_one_of_timm(weights: WeightsPackage) -> None:
     """Layers in the same order, of the same shapes, and the same answers, at a size that no stride divides too."""
@@ -83,6 +82,7 @@ def test_the_network_is_the_one_of_timm(weights: WeightsPackage) -> None:
             assert torch.allclose(ours(images), theirs(images), rtol=1e-3, atol=1e-3)
 
 
+@needs_weights
 def test_first_five_photographs(project: Learner) -> None:
     for name, image in (("temple", TEMPLE), ("flower", FLOWER)):
         for query in (image[:400, 60:560], image[:, ::-1], np.asarray(Image.fromarray(image).resize((300, 200)))):
