@@ -1,13 +1,17 @@
 // Try it: the answer follows the pen. At most one question is on its way; when it is back, the latest drawing is asked.
 import { api } from "./api.js";
+import { meant } from "./ask.js";
 import { Bars } from "./bars.js";
 import { byId, element, percent, sure, thumbnail } from "./dom.js";
 import { takeDrops } from "./drops.js";
+import { Live } from "./live.js";
+import { tidy } from "./names.js";
 import { failure, notice } from "./notice.js";
 import { Pad } from "./pad.js";
 
 const SHOWN = 4; // examples beside an answer
 const PAUSE = 350; // ms without a change before the answer is explained and spoken
+const STEADY = 800; // ms that an answer to the camera must stand for that
 
 export class Try {
   constructor(page) {
@@ -16,6 +20,9 @@ export class Try {
     this.file = null; // a picture in place of the drawing
     this.round = 0; // grows with every change: answers to older drawings are dropped
     this.timer = 0;
+    this.frame = null; // of the camera: the picture that was judged last
+    this.label = ""; // what it was taken for
+    this.live = new Live(byId("try-video"), (picture) => this.see(picture), () => this.watched(), failure);
     this.bars = new Bars(byId("bars"));
     this.pad = new Pad(byId("try-pad"), () => this.drawn());
     byId("try-clear").addEventListener("click", () => this.clear());
@@ -24,6 +31,7 @@ export class Try {
       if (event.target.files[0]) this.give(event.target.files[0]);
       event.target.value = "";
     });
+    byId("try-camera").addEventListener("click", () => this.watch().catch(failure));
     takeDrops(byId("try"), (files) => this.give(files[0]));
     byId("correct").addEventListener("submit", (event) => {
       event.preventDefault();
@@ -33,11 +41,12 @@ export class Try {
   }
 
   get image() {
-    return this.file ? Promise.resolve(this.file) : this.pad.picture();
+    const given = this.live.on ? this.frame : this.file;
+    return given ? Promise.resolve(given) : this.pad.picture();
   }
 
   get blank() {
-    return !this.file && this.pad.empty;
+    return this.live.on ? !this.frame : !this.file && this.pad.empty;
   }
 
   drawn() {
@@ -46,17 +55,65 @@ export class Try {
   }
 
   give(file) {
+    this.live.stop();
     this.showPicture(file);
     this.pad.clear();
   }
 
   clear() {
+    this.live.stop();
     this.showPicture(null);
     this.pad.clear();
   }
 
+  // The camera, on and off.
+  async watch() {
+    const on = !this.live.on;
+    this.clear();
+    if (on) await this.live.start();
+  }
+
+  watched() {
+    const { on } = this.live;
+    byId("try-camera").setAttribute("aria-pressed", String(on));
+    byId("try-video").hidden = !on;
+    byId("try-pad").hidden = on;
+    byId("try-sheet").classList.toggle("watched", on);
+    byId("try-clear").disabled = !on && this.blank;
+    if (on) return;
+    this.frame = null;
+    this.label = "";
+    if (this.blank) this.showNothing();
+  }
+
+  // A picture of the camera. The answer is explained once it has stood for a while, and again from time to time.
+  async see(frame) {
+    if (!this.page.classes.length) {
+      this.show({ label: "unknown", confidence: 0, top: [], error: "" });
+      return;
+    }
+    const verdict = await api.predict(frame, Bars.MOST);
+    if (!this.live.on) return;
+    this.frame = frame;
+    if (verdict.label !== this.label) {
+      clearTimeout(this.timer);
+      this.timer = 0;
+      this.label = verdict.label;
+      this.round += 1;
+      byId("try").dataset.round = this.round;
+    }
+    this.show(verdict);
+    const round = this.round;
+    this.timer ||= setTimeout(async () => {
+      await this.explain(verdict, round);
+      if (round === this.round) this.timer = 0;
+    }, STEADY);
+  }
+
   showPicture(file) {
     const picture = byId("try-picture");
+    picture.onerror = () => file && (picture.hidden = true); // the server may read what the browser cannot: HEIC
+    byId("try-unshown").textContent = file?.name ?? "";
     if (picture.src) URL.revokeObjectURL(picture.src);
     this.file = file;
     picture.hidden = !file;
@@ -66,6 +123,7 @@ export class Try {
   }
 
   changed() {
+    if (this.live.on) return;
     this.round += 1;
     byId("try").dataset.round = this.round;
     clearTimeout(this.timer);
@@ -76,7 +134,10 @@ export class Try {
 
   // The classes changed: the same drawing may now have another answer.
   again() {
-    if (this.blank) this.showNothing();
+    // What speaks for an answer may be gone, or belong to another class now.
+    if (!this.page.classes.some((each) => each.name === this.because)) this.showReasons(false);
+    if (this.live.on) this.label = "";
+    else if (this.blank) this.showNothing();
     else this.changed();
     this.showThreshold();
   }
@@ -131,7 +192,9 @@ export class Try {
   }
 
   async explain(verdict, round) {
-    byId("spoken").textContent = `${verdict.label}. ${byId("verdict-note").textContent}`;
+    const first = round !== this.spoken; // of a film each answer is spoken once
+    this.spoken = round;
+    if (first) byId("spoken").textContent = `${verdict.label}. ${byId("verdict-note").textContent}`;
     if (verdict.error) return;
     try {
       const said = await api.explain(await this.image, SHOWN);
@@ -146,6 +209,7 @@ export class Try {
   // Examples of what it is taken for speak for that; the most alike of other classes stand apart, and say so.
   showExplanation({ label, examples, others }) {
     const known = examples.length > 0;
+    this.because = known ? label : others[0]?.class_name;
     byId("because-title").textContent = known ? `It looks like these of ${label}` : "Nothing is close enough. Closest are";
     const shown = known ? [...examples.slice(0, SHOWN - 1), ...others.slice(0, 1)] : others;
     byId("neighbours").replaceChildren(
@@ -168,9 +232,12 @@ export class Try {
   }
 
   async correct() {
-    const name = byId("correct-name").value.trim();
-    if (!name || this.blank) return;
-    const lesson = await api.learn(name, [await this.image]);
+    const given = tidy(byId("correct-name").value);
+    if (!given || this.blank) return;
+    const image = await this.image; // what was judged, also if the camera sees something else meanwhile
+    const name = await meant(given, this.page.classes.map((each) => each.name));
+    if (name === null) return;
+    const lesson = await api.learn(name, [image]);
     byId("correct-name").value = "";
     await this.page.refresh();
     notice(`Added to ${lesson.name}.`, { undo: () => this.page.undo() });
