@@ -26,9 +26,11 @@ export class Lessons {
     if (classes.size > MOST_CLASSES) throw new Error(`More than ${MOST_CLASSES} classes at once are too many; give the folders in several portions.`);
     const [[name, first]] = classes;
     if (classes.size === 1 && !loose && first.length <= this.page.state.limits.images) {
-      const files = await Promise.all(first.map((picture) => picture.read()));
-      this.panel.hidden = true;
-      return single(tidy(name), files);
+      const read = await Promise.allSettled(first.map((picture) => picture.read()));
+      if (read.every((each) => each.value)) {
+        this.panel.hidden = true;
+        return single(tidy(name), read.map((each) => each.value));
+      }
     }
     this.showPlan(classes, loose);
   }
