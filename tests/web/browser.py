@@ -19,7 +19,7 @@ from strokes import Stroke, drawn
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
-LONG = 20_000  # milliseconds: what a page may take on a busy machine
+LONG = 300_000  # milliseconds: what a page may take on a busy machine
 DESKTOP = {"width": 1280, "height": 900}
 
 

@@ -79,6 +79,17 @@ def wait_for_more(tab: Tab, traffic: Traffic, count: int) -> None:
 
 def test_the_verdict_follows_the_camera_one_question_at_a_time(tab: Tab) -> None:
     page, traffic = tab.page, Traffic(tab.page)
+    page.evaluate("""() => {
+      const [title, name] = ["because-title", "verdict-name"].map((id) => document.getElementById(id));
+      window.mismatches = [];
+      const look = () => {
+        const shown = !document.getElementById("because").hidden;
+        const agrees = title.textContent.endsWith(` of ${name.textContent}`) || name.textContent === "unknown";
+        if (shown && !agrees) window.mismatches.push([title.textContent, name.textContent]);
+        requestAnimationFrame(look);
+      };
+      look();
+    }""")
     page.click("#try-camera")
     assert page.get_attribute("#try-camera", "aria-pressed") == "true"
     for name in (*NAMES, *NAMES):
@@ -89,6 +100,7 @@ def test_the_verdict_follows_the_camera_one_question_at_a_time(tab: Tab) -> None
     assert traffic.most == 1
     page.wait_for_selector("#because:not([hidden])")
     assert page.inner_text("#spoken").split(".")[0] in {*NAMES, "unknown"}
+    assert page.evaluate("window.mismatches") == []
     page.click("#try-camera")  # off again
     assert page.is_hidden("#try-video")
     assert page.inner_text("#verdict-note") == "Its answer appears here."

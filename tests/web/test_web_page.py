@@ -285,6 +285,8 @@ def test_a_bad_file_is_marked_and_the_lesson_goes_on(tab: Tab, tmp_path: Path) -
     page.wait_for_selector(".faulty")
     assert page.locator(".frames .filled").count() == 1
     assert tab.classes() == [*DIGITS, "grey"]
+    assert len(tab.complaints) == 1  # the browser's own, of the lesson that was refused
+    assert "400" in tab.complaints.pop()
 
 
 def test_the_check_up_moves_removes_and_keeps(tab: Tab) -> None:

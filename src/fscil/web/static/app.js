@@ -79,7 +79,6 @@ class Page {
     const known = `${plural(state.classes, "class", "classes")}, ${plural(state.images, "image")}`;
     byId("project").textContent = `${state.demo ? "Demo" : state.project}: ${known}, seen by ${state.encoder}`;
     byId("project").title = state.note;
-    byId("encoder-note").hidden = state.encoder !== "glyphs";
     byId("demo-note").hidden = !state.demo;
     document.title = `${state.demo ? "Demo" : state.project} · Teach`;
     byId("undo").disabled = !state.undo;

@@ -104,7 +104,10 @@ export class Classes {
       }
     };
     field.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") finish(true);
+      if (event.key === "Enter") {
+        event.preventDefault(); // it would press a button of the question that may come
+        finish(true);
+      }
       if (event.key === "Escape") finish(false);
     });
     field.addEventListener("blur", () => finish(true));

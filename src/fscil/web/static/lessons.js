@@ -112,7 +112,7 @@ export class Lessons {
       const lesson = await api.learn(name, files);
       result.classes.add(lesson.name);
       result.pictures += lesson.added;
-      result.left.push(...lesson.skipped);
+      result.left.push(...inFolder(name, lesson.skipped));
     } catch (error) {
       if (error.status === 503 && again < PATIENCE) {
         await new Promise((resolve) => setTimeout(resolve, 1000 * (again + 1)));
@@ -124,8 +124,8 @@ export class Lessons {
         return this.send(name, files.slice(half), result);
       }
       if (!error.status || error.status >= 500) throw error;
-      if (error.skipped?.length) result.left.push(...error.skipped);
-      else result.left.push({ file: plural(files.length, "picture"), reason: error.message });
+      if (error.skipped?.length) result.left.push(...inFolder(name, error.skipped));
+      else result.left.push({ file: `${name}, ${plural(files.length, "picture")}`, reason: error.message });
     }
   }
 
@@ -153,6 +153,8 @@ export class Lessons {
     byId("teach-name").focus({ preventScroll: true });
   }
 }
+
+const inFolder = (name, skipped) => skipped.map(({ file, reason }) => ({ file: `${name}/${file}`, reason }));
 
 function* portions(pictures) {
   let [portion, bytes] = [[], 0];

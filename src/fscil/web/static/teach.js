@@ -185,6 +185,7 @@ export class Teach {
     const known = this.page.classes.some((each) => each.name === name);
     byId("keep").textContent = this.source !== "camera" ? "Keep drawing" : recording ? "Recording…" : "Take picture";
     byId("keep").title = this.source === "camera" ? "Hold it down for several pictures" : "";
+    byId("encoder-note").hidden = this.source === "draw" || this.page.state?.encoder !== "glyphs";
     byId("hold-hint").hidden = this.source !== "camera";
     byId("teach-camera").classList.toggle("recording", recording);
     byId("keep").hidden = this.source === "pictures";

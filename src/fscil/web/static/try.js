@@ -22,6 +22,7 @@ export class Try {
     this.timer = 0;
     this.frame = null; // of the camera: the picture that was judged last
     this.label = ""; // what it was taken for
+    this.because = this.shown = null; // the answer that is explained below, and the classes that are named there
     this.live = new Live(byId("try-video"), (picture) => this.see(picture), () => this.watched(), failure);
     this.bars = new Bars(byId("bars"));
     this.pad = new Pad(byId("try-pad"), () => this.drawn());
@@ -134,8 +135,8 @@ export class Try {
 
   // The classes changed: the same drawing may now have another answer.
   again() {
-    // What speaks for an answer may be gone, or belong to another class now.
-    if (!this.page.classes.some((each) => each.name === this.because)) this.showReasons(false);
+    const known = new Set(this.page.classes.map((each) => each.name));
+    if (!this.shown?.every((name) => known.has(name))) this.hideNeighbours(); // of classes that are gone
     if (this.live.on) this.label = "";
     else if (this.blank) this.showNothing();
     else this.changed();
@@ -180,6 +181,7 @@ export class Try {
           ? `Nothing it knows fits. The closest is ${closest.label}.`
           : "It knows nothing yet: teach it something first.";
     this.bars.show(verdict, this.page.classes);
+    if (verdict.label !== this.because) this.hideNeighbours(); // they spoke for another answer
   }
 
   showNothing() {
@@ -187,7 +189,8 @@ export class Try {
     byId("verdict-name").textContent = "\u00a0";
     byId("verdict-note").textContent = "Its answer appears here.";
     byId("spoken").textContent = "";
-    this.showReasons(false);
+    this.hideNeighbours();
+    byId("correct").hidden = true;
     this.bars.show({ label: "", top: [] }, this.page.classes);
   }
 
@@ -209,7 +212,6 @@ export class Try {
   // Examples of what it is taken for speak for that; the most alike of other classes stand apart, and say so.
   showExplanation({ label, examples, others }) {
     const known = examples.length > 0;
-    this.because = known ? label : others[0]?.class_name;
     byId("because-title").textContent = known ? `It looks like these of ${label}` : "Nothing is close enough. Closest are";
     const shown = known ? [...examples.slice(0, SHOWN - 1), ...others.slice(0, 1)] : others;
     byId("neighbours").replaceChildren(
@@ -223,12 +225,22 @@ export class Try {
         ),
       ),
     );
+    this.because = label;
+    this.shown = shown.map((each) => each.class_name);
     this.showReasons(shown.length > 0);
+  }
+
+  // The field for corrections stays: somebody may be typing there.
+  hideNeighbours() {
+    this.because = this.shown = null;
+    byId("because").hidden = true;
+    byId("why").hidden = false;
   }
 
   showReasons(shown) {
     byId("why").hidden = shown;
-    byId("because").hidden = byId("correct").hidden = !shown;
+    byId("because").hidden = !shown;
+    byId("correct").hidden = false;
   }
 
   async correct() {
