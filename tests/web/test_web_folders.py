@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import stat
 import struct
 import zipfile
@@ -200,12 +201,29 @@ def test_what_unpacks_to_more_than_it_says_is_left_out(tab: Tab) -> None:
 def test_the_limits_of_a_folder_agree_with_the_server(tab: Tab) -> None:
     from fscil.data.images import SUFFIXES
     from fscil.teach.project.limits import MAX_FILE_BYTES
+    from fscil.web import invitations
     from fscil.web.pages import FOLDER
+
+    def source(name: str) -> str:
+        return (FOLDER / name).read_text(encoding="utf-8")
 
     script = "async names => { const { isPicture } = await import('/static/limits.js'); return names.map(isPicture); }"
     names: list[Any] = [f"a/picture{suffix.upper()}" for suffix in SUFFIXES]
     assert tab.page.evaluate(script, names) == [True] * len(names)
     assert tab.page.evaluate(script, ["a/x.txt", "a/.x.png", "__MACOSX/a/x.png"]) == [False] * 3
+    sizes = dict(
+        re.findall(r"const (MOST\w*|PORTION) = (\d+)", "".join(map(source, ["limits.js", "unzip.js", "lessons.js"])))
+    )
+    text = " ".join(
+        (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8").replace(",", "").split()
+    )
+    for said in (
+        f"more than {sizes['MOST']} pictures or {sizes['MOST_CLASSES']} classes",
+        f"more than {int(sizes['MOST_BYTES']) // 1000} GB unpacked",
+        f"learns it {sizes['PORTION']} pictures at a time",
+        f"at most {invitations.MOST} hold at once",
+    ):
+        assert said in text
     assert f"MOST_OF_ONE = {MAX_FILE_BYTES // 1_000_000} * MEGABYTE" in (FOLDER / "unzip.js").read_text(
         encoding="utf-8"
     )
