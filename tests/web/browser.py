@@ -108,6 +108,13 @@ class Tab:
         self.page.wait_for_function(script, arg=list(expected))
 
 
+def violations(page: Any) -> list[tuple[str, str]]:
+    """What axe, an independent checker, finds inaccessible in the page as it is now."""
+    axe = module("axe_playwright_python.sync_playwright")
+    page.wait_for_function("() => document.getAnimations().every(each => each.playState !== 'running')")
+    return [(each["id"], each["nodes"][0]["html"]) for each in axe.Axe().run(page).response["violations"]]
+
+
 def draw(page: Any, pad: str, name: str, seed: int) -> None:
     """Draw a character on a sheet, stroke by stroke, with the mouse."""
     page.locator(pad).scroll_into_view_if_needed()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import Tab
+from browser import Tab, violations
 from films import scene
 from PIL import Image
 from web_clients import picture
@@ -73,6 +73,7 @@ def test_classes_are_learned_from_folders(tab: Tab, tmp_path: Path, way: str) ->
     learn_what_is_offered(tab)
     assert page.inner_text("#lessons strong") == "Learned 2 classes from 6 pictures."
     page.click("#lessons summary")
+    assert violations(page) == []
     assert "bad.png: not a PNG" in page.inner_text("#lessons .left-out")
     tab.wait_for_classes("star", "house")
     assert page.inner_text('[data-class="star"] .images') == "3 images"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import DESKTOP, LONG, Tab, dense_points, draw, module
+from browser import DESKTOP, LONG, Tab, dense_points, draw, violations
 from strokes import CHARACTERS, drawn
 from web_clients import picture, serving
 
@@ -373,7 +373,6 @@ LOOKS = {
 @pytest.mark.parametrize("look", LOOKS)
 def test_looks_and_accessibility(chrome: Any, address: str, tmp_path: Path, look: str) -> None:
     """Screenshots (kept with FSCIL_SCREENSHOTS=docs/images), and what axe, an independent checker, finds."""
-    axe = module("axe_playwright_python.sync_playwright")
     context = chrome.new_context(**LOOKS[look])
     tab = Tab(context, address)
     kept = os.environ.get("FSCIL_SCREENSHOTS")
@@ -386,9 +385,7 @@ def test_looks_and_accessibility(chrome: Any, address: str, tmp_path: Path, look
     tab.page.evaluate(
         "phone => phone ? document.getElementById('try').scrollIntoView() : scrollTo(0, 0)", look == "phone"
     )
-    tab.page.wait_for_function("() => document.getAnimations().every(each => each.playState !== 'running')")
-    violations = axe.Axe().run(tab.page).response["violations"]
-    assert [(each["id"], each["nodes"][0]["html"]) for each in violations] == []
+    assert violations(tab.page) == []
     width = tab.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert width[0] <= width[1]  # nothing to scroll sideways
     folder = Path(kept or tmp_path)

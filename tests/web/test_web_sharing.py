@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
-from browser import DESKTOP, LONG, Tab
+from browser import DESKTOP, LONG, Tab, violations
 from starlette.testclient import TestClient
 from web_clients import HOME, client_of, picture, serving, taught, uploads
 
@@ -184,6 +184,7 @@ def test_new_projects_and_invitations_in_the_page(chrome: Any, tmp_path: Path) -
             assert "network" in page.inner_text("#private")
             page.click("#new-project")
             page.keyboard.press("Enter")  # nothing happens without a name
+            assert violations(page) == []
             page.fill("#project-name", "birds")
             page.check('.ask input[value="glyphs"]')
             page.keyboard.press("Enter")
@@ -207,6 +208,7 @@ def test_new_projects_and_invitations_in_the_page(chrome: Any, tmp_path: Path) -
             side = int(page.get_attribute(".qr svg", "viewBox").split()[2])
             cells = {(int(y), int(x)) for x, y in re.findall(r"M(\d+) (\d+)h1v1h-1z", path)}
             assert read(["".join(str(int((y, x) in cells)) for x in range(side)) for y in range(side)]) == shown
+            assert violations(page) == []
             page.keyboard.press("Escape")
             guests = chrome.new_context(viewport=DESKTOP)
             guests.set_default_timeout(LONG)

@@ -68,9 +68,7 @@ class FSCILClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfor
         vectors = self._embed(pictures)
         known: dict[Any, ClassMemory] = {}
         if self.__sklearn_is_fitted__():
-            if {labels.dtype.kind, self.classes_.dtype.kind} & set("OU") and not (
-                all(isinstance(label, str) for label in (*labels.tolist(), *self.classes_.tolist()))
-            ):
+            if len({isinstance(label, str) for label in (*labels.tolist(), *self.classes_.tolist())}) > 1:
                 raise ImageInputError("All labels must be texts, or all numbers; give labels of one kind.")
             known = dict(zip(self.classes_.tolist(), self.knowledge_.memories, strict=True))
         for label in np.unique(labels).tolist():

@@ -135,7 +135,7 @@ export class Lessons {
       element("p", {}, element("strong", {}, learned), stopped ? " Stopped before the end; what was learned stays." : ""),
       left.length
         ? element("details", {}, element("summary", {}, `${left.length} left out`),
-            element("ul", { class: "left-out" }, ...left.slice(0, SAID).map((each) => element("li", {}, `${each.file}: ${each.reason}`)),
+            element("ul", { class: "left-out", tabindex: "0", "aria-label": "Pictures left out" }, ...left.slice(0, SAID).map((each) => element("li", {}, `${each.file}: ${each.reason}`)),
               left.length > SAID ? element("li", {}, `and ${left.length - SAID} more`) : null))
         : null,
       element("div", { class: "row" }, element("button", { type: "button", onclick: () => this.close() }, "Close")),
