@@ -41,7 +41,7 @@ def address(chrome: Any, demo: Path, tmp_path: Path) -> Iterator[str]:
     """A server with a copy of the demo project."""
     folder = tmp_path / "digits"
     shutil.copytree(demo, folder)
-    with Learner.open(folder) as learner, serving(create_app(learner, demo=True)) as address:
+    with Learner.open(folder) as learner, serving(create_app(learner, demo=True, folder=tmp_path)) as address:
         yield address
 
 

@@ -39,7 +39,7 @@ function expectation(diagnosis) {
 
 // Accuracy against the number of examples: whether more of them would still help.
 function drawCurve(curve) {
-  const [width, height, left, bottom, top] = [300, 120, 40, 24, 12];
+  const [width, height, left, bottom, top] = [306, 120, 46, 24, 12];
   const most = curve.at(-1).images;
   const floor = Math.max(0, Math.floor(Math.min(...curve.map((point) => point.low)) / 10) * 10 - 10);
   const x = (images) => left + ((images - curve[0].images) / Math.max(1, most - curve[0].images)) * (width - left - 14);
