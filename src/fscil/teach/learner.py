@@ -6,7 +6,7 @@ import dataclasses
 import json
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -302,14 +302,14 @@ class Learner:
         kept = frozenset(json.loads(self._store.meta(changes.KEPT) or "[]"))
         return diagnose(snapshot, files, test, kept)
 
-    def export(self, path: str | Path) -> records.ExportReport:
-        """An ONNX model that answers as the project does."""
+    def export(self, path: str | Path, tell: Callable[[str], None] = lambda stage: None) -> records.ExportReport:
+        """An ONNX model that answers as the project does. `tell` hears what is being done."""
         from fscil.teach.onnx.export import CHECKED, export
 
         clear(Path(path).parent, beside(Path(path)))  # of exports that were killed
         snapshot = self.snapshot()
         own = [self.image_bytes(image_id) for image_id in snapshot.knowledge.left_out(CHECKED).ids]
-        return export(snapshot, self.encoder, self.path / "state", [item[0] for item in own if item], Path(path))
+        return export(snapshot, self.encoder, self.path / "state", [item[0] for item in own if item], Path(path), tell)
 
     def backup(self, path: str | Path) -> records.Backup:
         """The whole project in one file, for `restore`; others may go on teaching meanwhile."""
