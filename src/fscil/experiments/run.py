@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from fscil import methods
-from fscil.backbones import check_block
+from fscil.backbones import check_block, depth_of
 from fscil.core.config import Config, build, to_dict
 from fscil.core.errors import InputError
 from fscil.core.hardware import pick_device
@@ -156,12 +156,13 @@ def obstacle(name: str, config: Config) -> str:
         objective_options(stage)
     method, backbone = methods.make(name, config.options.get(name)), config.backbone
     for part in backbone.parts or (backbone,):
-        if method.blocks(part.depth) and part.kind != "vit":
-            return f"{method.title} needs intermediate layers, which a {part.kind} does not give."
-        if not part.name:  # a named network tells its depth only once it is built
-            method.start(seed=0, depth=part.depth, device=torch.device("cpu"))
-            for block in method.blocks(part.depth):
-                check_block(block, part.depth)
+        depth = depth_of(part)
+        wanted = method.blocks(depth)
+        if ("layers" in method.needs or wanted) and not (depth and wanted):
+            return f"{method.title} needs intermediate layers, which a {part.name or part.kind} does not give."
+        method.start(seed=0, depth=depth, device=torch.device("cpu"))
+        for block in wanted:
+            check_block(block, depth)
     return ""
 
 
