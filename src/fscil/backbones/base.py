@@ -86,10 +86,7 @@ class Backbone(nn.Module, ABC):
         return self.last_block()
 
     def layer_module(self, layer: int) -> nn.Module:
-        """The module that layer `layer` (1-based; in a ResNet a stage) ends with: what stays with `train.frozen_layers`.
-
-        All that is registered before it works before it.
-        """
+        """The module that layer `layer` (1-based; in a ResNet a stage) ends with; all registered before works before."""
         raise InputError(f"{type(self).__name__} has no layers to freeze; leave out train.frozen_layers.")
 
     def checked(self, stage: int) -> int:

@@ -110,5 +110,7 @@ def _named(config: BackboneConfig) -> Any:
 
     trunk = created(config)
     if not isinstance(trunk, VisionTransformer):
-        raise InputError(f"'{config.name}' is no vision transformer (timm.list_models('vit*')); set backbone.kind=timm.")
+        raise InputError(
+            f"'{config.name}' is no vision transformer (timm.list_models('vit*')); set backbone.kind=timm."
+        )
     return trunk

@@ -73,7 +73,9 @@ class BackboneConfig(Checked):
     # timm: any of timm's networks by its `name`; its stages, or a transformer's blocks, are the layers
     kind: Literal["vit", "resnet12", "resnet18", "resnet20", "timm", "joined"] = "vit"
     name: str = ""  # of timm, such as resnet18 or vit_small_patch16_224
-    pretrained: bool = False  # with `name`: load timm's weights, or those of an installed package (tf_efficientnet_lite0)
+    pretrained: bool = (
+        False  # with `name`: load timm's weights, or those of an installed package (tf_efficientnet_lite0)
+    )
     image_size: Count = 32
     # Outside training, images are enlarged by this factor and their middle is taken: random resized crops make things
     # look larger in training than they are.
