@@ -103,7 +103,7 @@ def test_weights_that_cannot_be_fetched(monkeypatch: pytest.MonkeyPatch) -> None
         raise ConnectionError("Name or service not known")
 
     monkeypatch.setattr(timm, "create_model", no_connection)
-    with pytest.raises(InputError, match="connect to the internet once, set backbone.pretrained=false, or take one"):
+    with pytest.raises(InputError, match=r"connect to the internet once, set backbone.pretrained=false, or take"):
         build_backbone(named("resnet10t", pretrained=True))
 
 

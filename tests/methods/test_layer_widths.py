@@ -1,4 +1,4 @@
-"""Layers of other widths than the final features: stacks, FR modules, Gaussians, and all layer methods on a small CNN."""
+"""Layers of other widths than the final features: stacks, FR modules, Gaussians, layer methods on a small CNN."""
 
 from __future__ import annotations
 

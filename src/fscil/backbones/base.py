@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fscil.core.errors import InputError
+from fscil.core.pretraining import NONE
 
 
 class Backbone(nn.Module, ABC):
@@ -18,6 +19,7 @@ class Backbone(nn.Module, ABC):
 
     mean: Tensor
     std: Tensor
+    pretraining = NONE  # what its first weights had learned
     narrow_layers = False  # so narrow that all may be stored where any is asked for
 
     def __init__(self, image_size: int, dim: int, depth: int) -> None:
@@ -86,7 +88,7 @@ class Backbone(nn.Module, ABC):
         return self.last_block()
 
     def layer_module(self, layer: int) -> nn.Module:
-        """The module that layer `layer` (1-based; in a ResNet a stage) ends with; all registered before works before."""
+        """The module that layer `layer` (1-based; in a ResNet a stage) ends with; what stands before, works before."""
         raise InputError(f"{type(self).__name__} has no layers to freeze; leave out train.frozen_layers.")
 
     def checked(self, stage: int) -> int:

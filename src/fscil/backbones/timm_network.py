@@ -12,7 +12,7 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
 from fscil.backbones.base import Backbone, check_block
-from fscil.backbones.named import created, input_statistics, layer_count
+from fscil.backbones.named import created, input_statistics, layer_count, source
 from fscil.backbones.vit import ViT
 from fscil.core.config import BackboneConfig
 from fscil.core.errors import InputError
@@ -36,6 +36,7 @@ class TimmNetwork(Backbone):
         self.stages = 0  # a network of timm is not cut in two: nothing can be mixed or tuned inside
         if config.pretrained:
             self.mean, self.std = input_statistics(config, model)
+            self.pretraining = source(config, model)
 
     def forward_normalised(self, images: Tensor) -> Tensor:
         return self.model(images)

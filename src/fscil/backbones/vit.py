@@ -6,7 +6,6 @@ Paper, section 4.1 and appendix A2.
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from fscil.backbones.base import Backbone, check_block
@@ -28,9 +27,10 @@ class ViT(Backbone):
         super().__init__(int(trunk.patch_embed.img_size[0]), int(trunk.embed_dim), len(trunk.blocks))
         self.trunk = trunk
         if config.pretrained:
-            expected: Any = trunk.pretrained_cfg
-            self.mean.copy_(torch.tensor(expected["mean"])[:, None, None])
-            self.std.copy_(torch.tensor(expected["std"])[:, None, None])
+            from fscil.backbones.named import input_statistics, source
+
+            self.mean, self.std = input_statistics(config, trunk)
+            self.pretraining = source(config, trunk)
 
     def forward_normalised(self, images: Tensor) -> Tensor:
         return self._final(self.trunk.blocks(self._embed(images)))

@@ -1,4 +1,4 @@
-"""Features of several layers as one tensor, also where layers differ in width, as the stages of a convolutional network do.
+"""Features of several layers as one tensor, also where they differ in width, as the stages of a CNN do.
 
 Narrower ones are filled up with zeros, which change no length, angle or distance. Stages then differ in scale as well,
 so all are brought to the length that features have behind the final norm of a ViT, whose layers are taken as they are.

@@ -24,9 +24,8 @@ class StackedLinear(nn.Module):
         self, stack: int, inputs: int, outputs: int, generator: torch.Generator, widths: Sequence[int] = ()
     ) -> None:
         super().__init__()
-        bound = torch.tensor([1 / math.sqrt(width) for width in widths or [inputs] * stack])[
-            :, None, None
-        ]  # as nn.Linear
+        read = widths or [inputs] * stack
+        bound = torch.tensor([1 / math.sqrt(width) for width in read])[:, None, None]  # as nn.Linear
         self.weight = nn.Parameter((torch.rand(stack, inputs, outputs, generator=generator) * 2 - 1) * bound)
         self.bias = nn.Parameter((torch.rand(stack, 1, outputs, generator=generator) * 2 - 1) * bound)
 
