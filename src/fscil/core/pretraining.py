@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 NONE = "none"
+COLUMN = "Pre-trained on"  # in tables where any row's network was; without it, none was
 
 
 def pretraining(info: Mapping[str, Any]) -> str:
