@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from docs_maker.benchmark_notes import notes
 from docs_maker.beside_pretraining import PRINTED_SOURCE, gains, trained_before
 from docs_maker.former import former_notes, mark
 from docs_maker.printed_rows import printed_rows_table
@@ -87,7 +88,7 @@ def _methods(groups: Sequence[Group], plan: BenchmarkPlan | None, root: str) -> 
         for row, source in zip(rows, sources, strict=True):
             row.insert(2, source)
     sections = [markdown(table("Results", header, rows))]
-    sections += [*footnotes(groups), *former_notes(groups), *gains(groups)]
+    sections += [*footnotes(groups), *former_notes(groups), *notes(groups), *gains(groups)]
     if not plan or not printed:
         sections.append("There are no published numbers for these sessions.")
     elif plan.key in _WHOLE:

@@ -33,7 +33,7 @@ def _timm(config: BackboneConfig) -> Backbone:
 
 def depth_of(config: BackboneConfig) -> int:
     """After how many blocks (stages of a timm network that is no transformer) a network would give features."""
-    if config.name:
+    if config.name or config.kind == "timm":
         from fscil.backbones.named import depth_of as depth_by_name
 
         return depth_by_name(config)

@@ -72,6 +72,8 @@ def layer_count(model: nn.Module) -> int:
 
 
 def _check_name(name: str) -> None:
+    if not name:
+        raise InputError("backbone.kind=timm needs backbone.name, such as resnet18 or tf_efficientnet_lite0.")
     plain = name.split(".")[0]
     if not timm.is_model(plain):
         close = difflib.get_close_matches(plain, timm.list_models(), n=3, cutoff=0.5)

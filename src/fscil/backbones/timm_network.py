@@ -19,8 +19,6 @@ from fscil.core.errors import InputError
 
 
 def timm_backbone(config: BackboneConfig) -> Backbone:
-    if not config.name:
-        raise InputError("backbone.kind=timm needs backbone.name, such as resnet18 or tf_efficientnet_lite0.")
     model = created(config)
     return ViT(config, model) if isinstance(model, VisionTransformer) else TimmNetwork(config, model)
 
