@@ -35,7 +35,7 @@ def command(name: str, folder: Path, *given: object) -> Any:
 def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("timm") / "run"
     command("train", folder)
-    command("evaluate", folder, *MEASURED)
+    command("eval", folder, *MEASURED)
     return folder
 
 
@@ -50,7 +50,7 @@ def test_layer_methods_leave_results(out: Path) -> None:
 def test_the_same_command_continues_where_it_ended(out: Path) -> None:
     before = (out / "yourself" / "shots-0" / "result.json").read_bytes()
     (out / "whitened" / "shots-0" / "result.json").unlink()
-    again = command("evaluate", out, *MEASURED)
+    again = command("eval", out, *MEASURED)
     assert "done before" in again.stdout + again.stderr
     assert (out / "yourself" / "shots-0" / "result.json").read_bytes() == before
     assert (out / "whitened" / "shots-0" / "result.json").exists()
