@@ -27,7 +27,8 @@ from fscil.core.errors import InputError
 def tune(
     recipe: RecipeArgument = "glyphs",
     tries: Annotated[
-        list[str] | None, typer.Option("--try", help="Values to try: --try weight_novel=0.5,1,2; repeat for a grid.")
+        list[str] | None,
+        typer.Option("--try", help="Values to try: --try weight_novel=0.5,1,2 or layers=[3,4],[5]; repeat for a grid."),
     ] = None,
     method: Annotated[str, typer.Option("--method", help="Whose options.")] = "yourself",
     out: Annotated[Path | None, typer.Option("--out", help="Output folder (default: runs/RECIPE-tune).")] = None,

@@ -66,13 +66,14 @@ class DataConfig(Checked):
 
 @dataclass(frozen=True)
 class BackboneConfig(Checked):
-    """The network. A vit is built from the sizes below, as timm would; a `name` takes one of timm's as it is."""
+    """The network. A vit is built from the sizes below, as timm would; a `name` (timm, vit) takes one of timm's."""
 
     prefix: ClassVar[str] = "backbone."
     # joined: the features of the networks in `parts` side by side, each trained before; `fscil join` makes one
-    kind: Literal["vit", "resnet12", "resnet18", "resnet20", "joined"] = "vit"
-    name: str = ""  # any timm ViT, such as vit_small_patch16_224
-    pretrained: bool = False  # with `name`: load timm's weights
+    # timm: any of timm's networks by its `name`; its stages, or a transformer's blocks, are the layers
+    kind: Literal["vit", "resnet12", "resnet18", "resnet20", "timm", "joined"] = "vit"
+    name: str = ""  # of timm, such as resnet18 or vit_small_patch16_224
+    pretrained: bool = False  # load timm's weights, or those of an installed package (tf_efficientnet_lite0)
     image_size: Count = 32
     # Outside training, images are enlarged by this factor and their middle is taken: random resized crops make things
     # look larger in training than they are.
@@ -162,6 +163,8 @@ class TrainConfig(Checked):
     label_smoothing: Share = 0.0
     # the network is trained in evaluation mode: batch-norm keeps the statistics it has, nothing is dropped
     frozen_statistics: bool = False
+    # layers (blocks of a vit, stages of others), and all before them, that training leaves as they are
+    frozen_layers: Whole = 0
     ema: BelowOne = 0.998  # decay of the weight average that is kept; 0: off
     objective: str = "cross_entropy"  # cross_entropy, dot_regression (for the etf head) or a method's own
     objective_options: Mapping[str, Any] = field(default_factory=dict)  # what differs from the objective's defaults

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from fscil.backbones import Backbone
+from fscil.backbones import Backbone, check_block
 from fscil.backbones.extract import extract
 from fscil.core.errors import InputError
 from fscil.data.fantasy import Transform, transformed
@@ -36,19 +36,23 @@ class FeatureCache:
     def _get(self, images: Tensor, blocks: Sequence[int]) -> View:
         if self.folder is None:
             return extract(self.backbone, images, blocks)
-        path = self.folder / f"{self._key(images, blocks)}.safetensors"
+        # Where layers are narrow one pass serves whatever will be asked for.
+        stored = range(1, self.backbone.depth + 1) if self.backbone.narrow_layers else blocks
+        path = self.folder / f"{self._key(images, stored)}.safetensors"
         if path.exists():
             try:
                 tensors, _ = read_tensors(path)  # compares the checksum
                 return View(tensors["final"], {block: tensors[f"block{block}"] for block in blocks})
             except (InputError, KeyError):
                 path.unlink(missing_ok=True)  # damaged: compute it again
-        view = extract(self.backbone, images, blocks)
+        for block in blocks:
+            check_block(block, self.backbone.depth)
+        view = extract(self.backbone, images, stored)
         self.check()
         save_tensors(
             path, {"final": view.final, **{f"block{b}": x for b, x in view.layers.items()}}, {"kind": "features"}
         )
-        return view
+        return View(view.final, {block: view.layers[block] for block in blocks})
 
     def _key(self, images: Tensor, blocks: Sequence[int]) -> str:
         digest = hashlib.sha256(self._network.encode())

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from fscil import methods
-from fscil.backbones import check_block
+from fscil.backbones import check_block, depth_of
 from fscil.core.config import Config, TrainConfig
 from fscil.core.errors import InputError
 from fscil.core.hardware import check_devices, make_fabric, pick_device, settle
@@ -100,10 +100,11 @@ def obstacle(name: str, config: Config) -> str:
     if backbone.kind == "joined" and not backbone.parts:
         return UNTRAINED
     for part in backbone.parts or (backbone,):
-        if method.blocks(part.depth) and part.kind != "vit":
-            return f"{method.title} needs intermediate layers, which a {part.kind} does not give."
-        if not part.name:  # a named network tells its depth only once it is built
-            method.start(seed=0, depth=part.depth, device=torch.device("cpu"))
-            for block in method.blocks(part.depth):
-                check_block(block, part.depth)
+        depth = depth_of(part)
+        wanted = method.blocks(depth)
+        if ("layers" in method.needs or wanted) and not (depth and wanted):
+            return f"{method.title} needs intermediate layers, which a {part.name or part.kind} does not give."
+        method.start(seed=0, depth=depth, device=torch.device("cpu"))
+        for block in wanted:
+            check_block(block, depth)
     return ""

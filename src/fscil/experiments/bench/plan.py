@@ -195,6 +195,7 @@ _LATER = {
         "nesterov",
         "epoch_steps",
         "frozen_statistics",
+        "frozen_layers",
     ),
     "train.augment": ("border", "hue", "jitter", "grey", "blank", "epochs", "mix_by", "policy"),
 }
