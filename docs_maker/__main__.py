@@ -1,8 +1,9 @@
 """The one generator of what docs/ computes: `make docs`, or python -m docs_maker [DOCS] [RESULTS].
 
-It writes docs/results.md, the tables of docs/methods/*.md, docs/audit.md, the computed blocks of docs/gacc.md with
-their figures and of docs/data.md, and what comes with the package: numbers (src/fscil/results/measured.json), how long
-things took (durations.json beside it) and what the methods say of themselves (src/fscil/experiments/catalogue.json).
+It writes docs/results.md, the tables of docs/methods/*.md and the list of methods (README.md there), docs/audit.md, the
+computed blocks of docs/gacc.md with their figures and of docs/data.md, and what comes with the package: numbers
+(src/fscil/results/measured.json), how long things took (durations.json beside it) and what the methods say of
+themselves (src/fscil/experiments/catalogue.json). `make site` (mkdocs.yml) builds the site from them.
 """
 
 import json
@@ -15,6 +16,7 @@ from pathlib import Path
 from docs_maker import data_page
 from docs_maker.gacc_page import BLOCKS, FIGURES
 from docs_maker.method_pages import method_pages
+from docs_maker.methods_index import methods_index
 from docs_maker.results_page import results_page
 from fscil.core.errors import InputError
 from fscil.core.storage import write_text
@@ -55,6 +57,7 @@ def generated(docs: Path, results: Path) -> dict[Path, str]:
         pages[sources / "results" / SHIPPED.name] = json.dumps(measured(results), indent=1) + "\n"
         pages[sources / "results" / SHIPPED_DURATIONS.name] = as_lines(durations(results))
         pages[sources / "experiments" / catalogue.STORED.name] = catalogue.as_text()
+        pages[docs / "methods" / "README.md"] = methods_index(docs, results)
     return pages
 
 

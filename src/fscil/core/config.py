@@ -224,7 +224,17 @@ def recipes() -> list[str]:
 
 
 def load(recipe: str = "glyphs", overrides: Sequence[str] = ()) -> Config:
-    """A recipe by name or by path, with `key=value` overrides."""
+    """A recipe by name or by path, with `key=value` overrides.
+
+    Examples:
+        >>> config = load("digits", ["train.epochs=5", "methods=prototypes,teen"])
+        >>> config.data.base, config.data.way, config.train.epochs, config.methods
+        (6, 2, 5, ('prototypes', 'teen'))
+        >>> load("digits", ["train.epoch=5"])
+        Traceback (most recent call last):
+        ...
+        fscil.core.errors.InputError: Unknown key 'train.epoch'...
+    """
     path = _path(recipe)
     document = _read(path)
     for override in overrides:

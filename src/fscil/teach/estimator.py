@@ -23,10 +23,23 @@ from fscil.teach.project.records import Skipped
 
 
 class FSCILClassifier(ClassifierMixin, BaseEstimator):
-    """`unknown`: the label to give where no class fits; None: always the nearest class.
+    """A classifier in memory that learns a class from a few images, in scikit-learn's manner.
 
-    `predict_proba` gives the probability of each class of `classes_` if the image shows one of them (rows sum to 1);
-    `unknown_proba` that it shows none.
+    `encoder` names the network that looks at images. `unknown`: the label to give where no class fits; None: always the
+    nearest class. `predict_proba` gives the probability of each class of `classes_` if the image shows one of them
+    (rows sum to 1); `unknown_proba` that it shows none.
+
+    Examples:
+        >>> from sklearn.datasets import load_digits
+        >>> digits, labels = load_digits(return_X_y=True)
+        >>> images = (digits.reshape(-1, 8, 8, 1).repeat(3, axis=-1) * 15).astype("uint8")
+        >>> first = [row for name in (0, 1, 2) for row in (labels == name).nonzero()[0][:5]]  # five of each
+        >>> classifier = FSCILClassifier().fit(images[first], labels[first])
+        >>> more = (labels == 3).nonzero()[0][:5]
+        >>> classifier.partial_fit(images[more], labels[more]).classes_.tolist()  # a class more, the others stay
+        [0, 1, 2, 3]
+        >>> classifier.predict_proba(images[:2]).shape
+        (2, 4)
     """
 
     classes_: np.ndarray
@@ -67,6 +80,7 @@ class FSCILClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The class of each image, or `unknown`."""
         chances = self._chances(X)
         best = chances[:, :-1].argmax(1)
         answers = self.classes_[best]
@@ -76,10 +90,12 @@ class FSCILClassifier(ClassifierMixin, BaseEstimator):
         return np.where(nothing_fits, self.unknown, answers)
 
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The probability of each class of `classes_`, if it is one of them."""
         known = self._chances(X)[:, :-1]
         return known / known.sum(1, keepdims=True)
 
     def unknown_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The probability that an image shows none of the classes."""
         return self._chances(X)[:, -1]
 
     def _chances(self, X: Any) -> np.ndarray:  # noqa: N803

@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 def train_base(
     session: Session,
     config: Config,
-    folder: Path,
+    folder: Path | str,
     *,
     fingerprint: str = "",
     resume: bool = False,
     progress: Update | None = None,
 ) -> Checkpoint:
-    """Train on the base session and leave `backbone.safetensors` in `folder`; returns the trained network."""
+    """Train on the base session and leave `backbone.safetensors` in `folder`; returns the trained network.
+
+    With `resume` it goes on from where an interrupted training left the folder, to the same bits.
+    """
     if config.backbone.kind == "joined":
         raise InputError("Joined networks are not trained: make a file with `fscil join` and give it as --checkpoint.")
     bar = progress if config.devices == 1 else None  # a progress bar does not cross a process boundary
