@@ -14,7 +14,7 @@ from mkdocs.structure.pages import Page
 
 from docs_maker.notebook_page import notebook_page
 from docs_maker.site_links import Places, with_links
-from docs_maker.site_markdown import with_lists
+from docs_maker.site_markdown import adapted
 
 ROOT = Path(__file__).parents[1]
 # Pages of the site, and where they are written.
@@ -40,13 +40,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, page, content=text))
         for name, content in pictures.items():
             files.append(File.generated(config, f"examples/{name}", content=content))
+            sources[f"examples/{name}"] = f"examples/{name}"  # as the page links to it
     _places = Places(ROOT, {**sources, **ELSEWHERE}, repository())
     config.nav = expanded(config.nav or [], [file.src_uri for file in files.documentation_pages()])
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    return with_lists(with_links(markdown, page.file.src_uri, _places))
+    return adapted(with_links(markdown, page.file.src_uri, _places))
 
 
 def repository() -> str:

@@ -1,4 +1,7 @@
-"""Lists as Python-Markdown reads them, which builds the site: GitHub needs no line before a list, nor four spaces."""
+"""Markdown as the site's builder reads it: GitHub needs no line before a list, nor four spaces in one inside another.
+
+And numbers with their spread stay on one line of a table, however narrow the window.
+"""
 
 import re
 
@@ -7,11 +10,16 @@ from docs_maker.site_links import FENCED
 _ITEM = re.compile(r"( *)((?:[-*]|\d+\.) .*)")
 
 
-def with_lists(markdown: str) -> str:
+def adapted(markdown: str) -> str:
     """A blank line before every list, and four spaces a level; code blocks stay as they are."""
     parts = FENCED.split(markdown)
-    parts[::2] = [_lists(part) for part in parts[::2]]
+    parts[::2] = [_unbroken(_lists(part)) for part in parts[::2]]
     return "".join(parts)
+
+
+def _unbroken(text: str) -> str:
+    lines = text.split("\n")
+    return "\n".join(line.replace(" ± ", "\u00a0±\u00a0") if line.startswith("|") else line for line in lines)
 
 
 def _lists(text: str) -> str:
