@@ -22,8 +22,8 @@ fast: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 lint: $(VENV)/.installed-dev
-	$(BIN)/ruff check src tests benchmarks docs_maker
-	$(BIN)/ruff format --check src tests benchmarks docs_maker
+	$(BIN)/ruff check src tests benchmarks docs_maker examples
+	$(BIN)/ruff format --check src tests benchmarks docs_maker examples
 	$(BIN)/mypy
 
 # Everything under docs that is computed, from the files under results and the paper's tables; and the site, made of it.

@@ -1,6 +1,7 @@
 """For the API reference: what stands as a comment beside or above a field says what the field is."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import griffe
@@ -15,8 +16,9 @@ class FieldComments(griffe.Extension):
     def on_attribute_instance(self, *, attr: griffe.Attribute, **kwargs: Any) -> None:
         if attr.docstring or not isinstance(attr.parent, griffe.Class) or not attr.lineno or not attr.endlineno:
             return
-        lines = attr.lines_collection[attr.filepath]
-        found = []
+        if not isinstance(attr.filepath, Path):
+            return
+        lines, found = attr.lines_collection[attr.filepath], list[str]()
         above = attr.lineno - 2  # lineno counts from 1
         while above >= 0 and (match := _ABOVE.match(lines[above])):
             found.insert(0, match["text"])

@@ -1,4 +1,4 @@
-"""Runs the notebooks of examples/ and stores what they print and draw: `make notebooks`, or python -m docs_maker.notebooks.
+"""Runs the notebooks of examples/ and stores what they print and draw: python -m docs_maker.notebooks [NOTEBOOK...]
 
 What depends on the moment is not stored: numbers of executions, times, addresses.
 """
