@@ -227,10 +227,11 @@ def load(recipe: str = "glyphs", overrides: Sequence[str] = ()) -> Config:
     """A recipe by name or by path, with `key=value` overrides.
 
     Examples:
-        >>> config = load("digits", ["train.epochs=5", "methods=prototypes,teen"])
+        >>> import fscil
+        >>> config = fscil.load_config("digits", ["train.epochs=5", "methods=prototypes,teen"])
         >>> config.data.base, config.data.way, config.train.epochs, config.methods
         (6, 2, 5, ('prototypes', 'teen'))
-        >>> load("digits", ["train.epoch=5"])
+        >>> fscil.load_config("digits", ["train.epoch=5"])
         Traceback (most recent call last):
         ...
         fscil.core.errors.InputError: Unknown key 'train.epoch'...

@@ -57,10 +57,11 @@ def make(name: str, options: Mapping[str, Any] | None = None) -> Method:
     """A fresh method with its options, rectified if they say so; unknown names and options are refused.
 
     Examples:
-        >>> method = make("prototypes", {"block": 3})
+        >>> import fscil
+        >>> method = fscil.make_method("prototypes", {"block": 3})
         >>> method.title, method.options()
         ('Prototype baseline', {'block': 3})
-        >>> make("prototype")
+        >>> fscil.make_method("prototype")
         Traceback (most recent call last):
         ...
         fscil.core.errors.InputError: There is no method 'prototype'; did you mean 'prototypes'?...
