@@ -24,19 +24,24 @@ def _unbroken(text: str) -> str:
 
 def _lists(text: str) -> str:
     lines: list[str] = []
-    outer: list[int] = []  # indents of the items that the present one stands in; empty outside lists
+    outer: list[int] = []  # indents of the items that the present line stands in; empty outside lists
+    paragraph = True  # nothing, or a paragraph, stands before: an item needs a blank line to follow it
     for line in text.split("\n"):
-        item, before = _ITEM.fullmatch(line), lines[-1] if lines else ""
+        item, after_blank = _ITEM.fullmatch(line), not lines or not lines[-1].strip()
         if item and (outer or len(item[1]) < 4):
-            if not outer and before.strip():
+            if paragraph and not after_blank:
                 lines.append("")
-            indent = len(item[1])
+            indent, paragraph = len(item[1]), False
             while outer and outer[-1] >= indent:
                 outer.pop()
             lines.append("    " * len(outer) + item[2])
             outer.append(indent)
             continue
-        if outer and line and not line.startswith(" ") and not before.strip():
-            outer.clear()
-        lines.append(line)
+        words = line.lstrip(" ")
+        if words and after_blank:
+            paragraph = True
+            if words == line:
+                outer.clear()
+        level = sum(indent < len(line) - len(words) for indent in outer) if words else 0
+        lines.append("    " * level + words if level else line)
     return "\n".join(lines)

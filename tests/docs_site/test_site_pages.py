@@ -79,6 +79,7 @@ def test_a_link_to_nothing_is_a_warning_which_a_strict_build_refuses(
         ("- a\n  - inside\n  - again\n- b", 2, 4),
         ("1. a\n   - inside\n2. b", 2, 3),
         ("a - b\n-c", 0, 0),
+        ("- a\n\n  more of a\n- b", 1, 2),
     ],
 )
 def test_lists_are_lists(text: str, lists: int, items: int) -> None:
