@@ -204,6 +204,7 @@ class Config(Checked):
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # per method: what differs from its defaults
 
     def check_draws(self) -> None:
+        """Refuse several draws of shots that a list fixes."""
         if self.data.fixed_shots and self.draws > 1:
             key = "data.session_lists" if self.data.session_lists else "data.shots=published"
             raise InputError(f"{key} fixes the shots, so more draws would repeat them; add --seeds 1.")

@@ -58,6 +58,7 @@ class Difference:
 
     @property
     def clear(self) -> bool:
+        """Whether it is more than luck, by the one rule."""
         return self.adjusted is not None and self.adjusted < LEVEL
 
     @property
