@@ -29,10 +29,7 @@ def train_base(
     resume: bool = False,
     progress: Update | None = None,
 ) -> Checkpoint:
-    """Train on the base session and leave `backbone.safetensors` in `folder`; returns the trained network.
-
-    With `resume` it goes on from where an interrupted training left the folder, to the same bits.
-    """
+    """Train on the base session and leave `backbone.safetensors` in `folder`; returns the trained network."""
     if config.backbone.kind == "joined":
         raise InputError("Joined networks are not trained: make a file with `fscil join` and give it as --checkpoint.")
     bar = progress if config.devices == 1 else None  # a progress bar does not cross a process boundary
