@@ -1,9 +1,8 @@
 """The one generator of what docs/ computes: `make docs`, or python -m docs_maker [DOCS] [RESULTS].
 
-It writes docs/results.md, the tables of docs/methods/*.md and the list of methods (README.md there), docs/audit.md, the
-computed blocks of docs/gacc.md with their figures and of docs/data.md, and what comes with the package: numbers
-(src/fscil/results/measured.json), how long things took (durations.json beside it) and what the methods say of
-themselves (src/fscil/experiments/catalogue.json). `make site` (mkdocs.yml) builds the site from them.
+It writes docs/results.md, the tables of docs/methods/*.md, docs/audit.md, the computed blocks of docs/gacc.md with
+their figures and of docs/data.md, and what comes with the package: numbers (src/fscil/results/measured.json), how long
+things took (durations.json beside it) and what the methods say of themselves (src/fscil/experiments/catalogue.json).
 """
 
 import json

@@ -23,11 +23,10 @@ from fscil.teach.project.records import Skipped
 
 
 class FSCILClassifier(ClassifierMixin, BaseEstimator):
-    """A classifier in memory that learns a class from a few images, in scikit-learn's manner.
+    """`unknown`: the label to give where no class fits; None: always the nearest class.
 
-    `encoder` names the network that looks at images. `unknown`: the label to give where no class fits; None: always the
-    nearest class. `predict_proba` gives the probability of each class of `classes_` if the image shows one of them
-    (rows sum to 1); `unknown_proba` that it shows none.
+    `predict_proba` gives the probability of each class of `classes_` if the image shows one of them (rows sum to 1);
+    `unknown_proba` that it shows none.
 
     Examples:
         >>> from sklearn.datasets import load_digits
