@@ -15,6 +15,7 @@ from pathlib import Path
 from docs_maker import data_page
 from docs_maker.gacc_page import BLOCKS, FIGURES
 from docs_maker.method_pages import method_pages
+from docs_maker.methods_index import methods_index
 from docs_maker.results_page import results_page
 from fscil.core.errors import InputError
 from fscil.core.storage import write_text
@@ -55,6 +56,7 @@ def generated(docs: Path, results: Path) -> dict[Path, str]:
         pages[sources / "results" / SHIPPED.name] = json.dumps(measured(results), indent=1) + "\n"
         pages[sources / "results" / SHIPPED_DURATIONS.name] = as_lines(durations(results))
         pages[sources / "experiments" / catalogue.STORED.name] = catalogue.as_text()
+        pages[docs / "methods" / "README.md"] = methods_index(docs, results)
     return pages
 
 

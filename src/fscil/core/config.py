@@ -213,6 +213,7 @@ class Config(Checked):
             raise InputError(f"deterministic takes one thread, and threads is {self.threads}; leave one of them out.")
 
     def check_draws(self) -> None:
+        """Refuse several draws of shots that a list fixes."""
         if self.data.fixed_shots and self.draws > 1:
             key = "data.session_lists" if self.data.session_lists else "data.shots=published"
             raise InputError(f"{key} fixes the shots, so more draws would repeat them; add --seeds 1.")
@@ -233,7 +234,18 @@ def recipes() -> list[str]:
 
 
 def load(recipe: str = "glyphs", overrides: Sequence[str] = ()) -> Config:
-    """A recipe by name or by path, with `key=value` overrides."""
+    """A recipe by name or by path, with `key=value` overrides.
+
+    Examples:
+        >>> import fscil
+        >>> config = fscil.load_config("digits", ["train.epochs=5", "methods=prototypes,teen"])
+        >>> config.data.base, config.data.way, config.train.epochs, config.methods
+        (6, 2, 5, ('prototypes', 'teen'))
+        >>> fscil.load_config("digits", ["train.epoch=5"])
+        Traceback (most recent call last):
+        ...
+        fscil.core.errors.InputError: Unknown key 'train.epoch'...
+    """
     path = _path(recipe)
     document = _read(path)
     for override in overrides:

@@ -33,7 +33,10 @@ class Exam:
 
 
 class Benchmark:
-    """(class order, base count, way, shot, shot seed) over a data set."""
+    """(class order, base count, way, shot, shot seed) over a data set; made by `load_benchmark`.
+
+    `session(i)` is what may be learned from. Test images leave it as an `Exam`, for the protocol alone.
+    """
 
     def __init__(
         self, dataset: Dataset, config: DataConfig, shots_seed: int = 0, shot_lists: Sequence[np.ndarray] | None = None
@@ -71,6 +74,7 @@ class Benchmark:
         return (self.base, *[self.way] * self.novel_sessions)
 
     def class_range(self, index: int) -> range:
+        """The labels of a session's classes, counted through the class order."""
         if not 0 <= index <= self.novel_sessions:
             raise IndexError(f"Session {index} does not exist; there are {self.novel_sessions + 1}.")
         first = 0 if index == 0 else self.base + self.way * (index - 1)

@@ -82,6 +82,7 @@ class Run:
         return [cell.path for cell in cells]
 
     def result_paths(self) -> list[Path]:
+        """Where the results are, or will be."""
         draws = range(self.config.draws)
         return [self.out / name / f"shots-{draw}" / "result.json" for name in self.config.methods for draw in draws]
 

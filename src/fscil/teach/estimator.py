@@ -35,6 +35,18 @@ class FSCILClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfor
     (n, h, w, 1, 3 or 4), or rows of square pictures in grey (n, side * side).
     `predict_proba` gives the probability of each class of `classes_` if the image shows one of them (rows sum to 1);
     `unknown_proba` that it shows none.
+
+    Examples:
+        >>> from sklearn.datasets import load_digits
+        >>> digits, labels = load_digits(return_X_y=True)
+        >>> images = (digits.reshape(-1, 8, 8, 1).repeat(3, axis=-1) * 15).astype("uint8")
+        >>> first = [row for name in (0, 1, 2) for row in (labels == name).nonzero()[0][:5]]  # five of each
+        >>> classifier = FSCILClassifier().fit(images[first], labels[first])
+        >>> more = (labels == 3).nonzero()[0][:5]
+        >>> classifier.partial_fit(images[more], labels[more]).classes_.tolist()  # a class more, the others stay
+        [0, 1, 2, 3]
+        >>> classifier.predict_proba(images[:2]).shape
+        (2, 4)
     """
 
     classes_: np.ndarray
@@ -84,6 +96,7 @@ class FSCILClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfor
         return self
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The class of each image, or `unknown`."""
         chances = self._chances(X)
         best = chances[:, :-1].argmax(1)
         answers = self.classes_[best]
@@ -93,10 +106,12 @@ class FSCILClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfor
         return np.where(nothing_fits, self.unknown, answers)
 
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The probability of each class of `classes_`, if it is one of them."""
         known = self._chances(X)[:, :-1]
         return known / known.sum(1, keepdims=True)
 
     def unknown_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The probability that an image shows none of the classes."""
         return self._chances(X)[:, -1]
 
     def _chances(self, X: Any) -> np.ndarray:  # noqa: N803

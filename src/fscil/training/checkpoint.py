@@ -69,6 +69,7 @@ class Checkpoint:
 
     @property
     def backbone(self) -> Backbone:
+        """What features come from."""
         return self.classifier.backbone
 
     @property

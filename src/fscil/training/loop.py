@@ -26,7 +26,7 @@ UNTRAINED = "Joined networks are not trained: make a file with `fscil join` and 
 def train_base(
     session: Session,
     config: Config,
-    folder: Path,
+    folder: Path | str,
     *,
     fingerprint: str = "",
     resume: bool = False,
