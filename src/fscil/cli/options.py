@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fscil.core.errors import InputError
+from fscil.core.stored_networks import find_checkpoint
 from fscil.core.text import visible
 
 if TYPE_CHECKING:
@@ -27,8 +28,19 @@ ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue what is i
 ForceOption = Annotated[bool, typer.Option("--force", help="Start over in an existing output folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 OpenOption = Annotated[bool, typer.Option("--open", help="Open the page in a browser when it is made.")]
+
+
+def checkpoint_file(given: Path | None) -> Path | None:
+    return given and find_checkpoint(given)
+
+
 CheckpointOption = Annotated[
-    Path | None, typer.Option("--checkpoint", help="A trained network, file or folder (default: OUT/base).")
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        callback=checkpoint_file,
+        help="A trained network: file, folder, or the name of a stored one (default: OUT/base).",
+    ),
 ]
 MethodsOption = Annotated[str | None, typer.Option("--methods", help="Comma-separated names; see `fscil methods`.")]
 
