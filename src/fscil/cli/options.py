@@ -50,6 +50,11 @@ DeterministicOption = Annotated[
 ]
 
 
+LogOption = Annotated[
+    str | None, typer.Option("--log", help="Send numbers to tensorboard, mlflow, wandb; OUT/log has them in any case.")
+]
+
+
 def load_config(recipe: str, overrides: list[str] | None, checkpoint: Path | None = None, **given: Any) -> Config:
     """The recipe with what the options change in it; `given` as in `changes`."""
     from fscil.core import config as configs
@@ -81,6 +86,7 @@ def changes(
     seeds: object = None,
     device: object = None,
     methods: object = None,
+    log: object = None,
     deterministic: bool = False,
 ) -> list[str]:
     """What the options of a command change in a recipe, as `key=value`."""
@@ -90,6 +96,7 @@ def changes(
         "draws": seeds,
         "accelerator": device,
         "methods": methods,
+        "log": log,
         "deterministic": "true" if deterministic else None,
     }
     return [*(overrides or []), *(f"{key}={value}" for key, value in given.items() if value is not None)]

@@ -25,6 +25,7 @@ def run(
     deterministic: options.DeterministicOption = False,
     methods: options.MethodsOption = None,
     overrides: options.SetOption = None,
+    log: options.LogOption = None,
     resume: options.ResumeOption = False,
     force: options.ForceOption = False,
     open_page: options.OpenOption = False,
@@ -35,7 +36,7 @@ def run(
     from fscil.results.result import load_results
 
     config = options.load_config(
-        recipe, overrides, seeds=seeds, device=device, methods=methods, deterministic=deterministic
+        recipe, overrides, seeds=seeds, device=device, methods=methods, log=log, deterministic=deterministic
     )
     job = _open(config, out, resume=resume, force=force)
     paths = job.evaluate()
@@ -52,12 +53,13 @@ def train(
     device: options.DeviceOption = None,
     deterministic: options.DeterministicOption = False,
     overrides: options.SetOption = None,
+    log: options.LogOption = None,
     resume: options.ResumeOption = False,
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Base training alone: leaves OUT/base/backbone.safetensors."""
-    config = options.load_config(recipe, overrides, device=device, deterministic=deterministic)
+    config = options.load_config(recipe, overrides, device=device, log=log, deterministic=deterministic)
     job = _open(config, out, resume=resume, force=force)
     info, path = job.train().info, job.on.checkpoint
     if as_json:
@@ -107,11 +109,12 @@ def evaluate(
     deterministic: options.DeterministicOption = False,
     methods: options.MethodsOption = None,
     overrides: options.SetOption = None,
+    log: options.LogOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Run the methods over all sessions, from a trained network: one result.json per method and draw."""
     config = options.load_config(
-        recipe, overrides, checkpoint, seeds=seeds, device=device, methods=methods, deterministic=deterministic
+        recipe, overrides, checkpoint, seeds=seeds, device=device, methods=methods, log=log, deterministic=deterministic
     )
     job = _open_trained(config, out, checkpoint)
     job.evaluate()

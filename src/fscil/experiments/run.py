@@ -36,7 +36,7 @@ from fscil.results.result import parse_result
 from fscil.training.checkpoint import Checkpoint
 
 # Keys that may differ between a run and its continuation: they change what is done next, not what was done.
-_FREE_KEYS = ("draws", "methods", "options", "accelerator", "devices", "strategy")
+_FREE_KEYS = ("draws", "methods", "options", "accelerator", "devices", "strategy", "log")
 
 
 class Run:
