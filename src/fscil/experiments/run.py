@@ -27,6 +27,7 @@ from fscil.core.hardware import pick_device
 from fscil.core.progress import Reporter, Update
 from fscil.core.storage import claim_folder, read_json, write_json
 from fscil.evaluation.identity import digest
+from fscil.experiments.journal import check_services
 from fscil.experiments.layers import analyse
 from fscil.experiments.pictures import picture_file
 from fscil.experiments.runner import Cell, NetworkRun
@@ -60,6 +61,7 @@ class Run:
         """Claim the folder; a folder of another config is refused."""
         check_methods(config)
         config.check_draws()
+        check_services(config.log)
         pick_device(config.accelerator)
         out = Path(out)
         claim_folder(out, force=force, resume=resume)
