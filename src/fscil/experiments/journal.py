@@ -161,7 +161,7 @@ def _wandb(part: Part) -> Service:
     offline = os.environ.get("WANDB_MODE") != "online"
     project = os.environ.get("WANDB_PROJECT", "fscil")
 
-    class Finished(WandbLogger):  # type: ignore[misc]
+    class Finished(WandbLogger):
         def finalize(self, status: str) -> None:
             """Else the next part would be taken for the same run."""
             super().finalize(status)
