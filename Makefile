@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run serve install test fast lint docs clean
+.PHONY: run serve install test fast lint docs package clean
 
 run: $(VENV)/.installed
 	$(BIN)/fscil run --resume
@@ -22,14 +22,19 @@ fast: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 lint: $(VENV)/.installed-dev
-	$(BIN)/ruff check src tests benchmarks docs_maker
-	$(BIN)/ruff format --check src tests benchmarks docs_maker
+	$(BIN)/ruff check src tests benchmarks docs_maker packages
+	$(BIN)/ruff format --check src tests benchmarks docs_maker packages
 	$(BIN)/mypy
 
 # Everything under docs that is computed, from the files under results and the paper's tables.
 docs: $(VENV)/.installed-dev
 	$(BIN)/python -m docs_maker docs results
 	$(BIN)/python conformance/generate.py
+
+# What is released: wheels and source distributions in dist/, checked.
+package: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet -e '.[package]'
+	$(BIN)/python packages/release.py
 
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

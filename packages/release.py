@@ -4,9 +4,11 @@ fscil is to be complete, small, and without tests, results or data; the networks
 their own.
 """
 
+import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
@@ -68,6 +70,19 @@ def _size(file: Path, allowed: int) -> str:
     return f"{file.name} has {file.stat().st_size / 1e6:.1f} MB, and {allowed / 1e6:.0f} are allowed"
 
 
+def choose(tag: str) -> None:
+    """Lay what a tag publishes into dist/to-publish; refused where tag and version differ."""
+    project, prefix, name = (DATA_PACKAGE, "cifar100-v", "fscil_cifar100") if tag.startswith("cifar100-") else (ROOT, "v", "fscil")
+    version = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    if tag != prefix + version:
+        raise SystemExit(f"The tag is {tag}, and {project.name} has version {version}: tag {prefix}{version}.")
+    chosen = ROOT / "dist" / "to-publish"
+    shutil.rmtree(chosen, ignore_errors=True)
+    chosen.mkdir()
+    for file in (ROOT / "dist").glob(f"{name}-{version}*"):
+        shutil.copy2(file, chosen)
+
+
 def main() -> int:
     target = ROOT / "dist"
     for old in target.glob("fscil*"):
@@ -90,4 +105,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    if sys.argv[1:2] == ["--tag"]:
+        choose(sys.argv[2])
+    else:
+        sys.exit(main())

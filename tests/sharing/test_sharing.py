@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from commands import fscil
-from safetensors.torch import load_file
+from safetensors.torch import load, load_file
 
 from fscil.core import config as configs
 from fscil.core.errors import InputError
@@ -99,7 +99,11 @@ def test_an_upload_is_the_whole_folder(shared: Path, monkeypatch: pytest.MonkeyP
     address = SharedNetwork.from_pretrained(shared).push_to_hub("someone/digits", private=True)
     assert address == "https://hub.example/someone/digits"
     here = {path.relative_to(shared).as_posix(): path.read_bytes() for path in shared.rglob("*") if path.is_file()}
+    weights = [files.pop("model.safetensors") for files in (uploaded, here)]
     assert uploaded == here  # card and numbers too, from a network that was itself shared
+    sent, kept = (load(content) for content in weights)  # a file's notes are in no order
+    assert sent.keys() == kept.keys()
+    assert all(torch.equal(sent[name], kept[name]) for name in kept)
 
 
 def test_the_command_and_what_evaluates_it_again(run: Path, tmp_path: Path) -> None:
