@@ -75,7 +75,7 @@ def choose(tag: str) -> None:
     project, prefix, name = (DATA_PACKAGE, "cifar100-v", "fscil_cifar100") if tag.startswith("cifar100-") else (ROOT, "v", "fscil")
     version = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     if tag != prefix + version:
-        raise SystemExit(f"The tag is {tag}, and {project.name} has version {version}: tag {prefix}{version}.")
+        raise SystemExit(f"The tag is {tag}, and {name} has version {version}: tag {prefix}{version}.")
     chosen = ROOT / "dist" / "to-publish"
     shutil.rmtree(chosen, ignore_errors=True)
     chosen.mkdir()
