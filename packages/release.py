@@ -72,7 +72,9 @@ def _size(file: Path, allowed: int) -> str:
 
 def choose(tag: str) -> None:
     """Lay what a tag publishes into dist/to-publish; refused where tag and version differ."""
-    project, prefix, name = (DATA_PACKAGE, "cifar100-v", "fscil_cifar100") if tag.startswith("cifar100-") else (ROOT, "v", "fscil")
+    project, prefix, name = (
+        (DATA_PACKAGE, "cifar100-v", "fscil_cifar100") if tag.startswith("cifar100-") else (ROOT, "v", "fscil")
+    )
     version = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     if tag != prefix + version:
         raise SystemExit(f"The tag is {tag}, and {name} has version {version}: tag {prefix}{version}.")
