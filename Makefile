@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run serve install test fast lint docs site notebooks clean
+.PHONY: run serve install test fast lint docs site notebooks package clean
 
 run: $(VENV)/.installed
 	$(BIN)/fscil run --resume
@@ -22,8 +22,8 @@ fast: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 lint: $(VENV)/.installed-dev
-	$(BIN)/ruff check src tests benchmarks docs_maker examples
-	$(BIN)/ruff format --check src tests benchmarks docs_maker examples
+	$(BIN)/ruff check src tests benchmarks docs_maker examples packages
+	$(BIN)/ruff format --check src tests benchmarks docs_maker examples packages
 	$(BIN)/mypy
 
 # Everything under docs that is computed, from the files under results and the paper's tables; and the site, made of it.
@@ -39,6 +39,11 @@ site: $(VENV)/.installed-dev
 # Runs the notebooks of examples/ and stores what they print and draw.
 notebooks: $(VENV)/.installed-dev
 	$(BIN)/python -m docs_maker.notebooks
+
+# What is released: wheels and source distributions in dist/, checked.
+package: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet -e '.[package]'
+	$(BIN)/python packages/release.py
 
 # pip says what it downloads: on Linux torch brings CUDA, gigabytes of it, and silence would look like a fault.
 $(VENV)/.installed: pyproject.toml

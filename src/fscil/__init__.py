@@ -26,6 +26,7 @@ _PUBLIC = {
     "Learner": "fscil.teach:Learner",
     "Method": "fscil.methods:Method",
     "Run": "fscil.experiments.run:Run",
+    "SharedNetwork": "fscil.sharing.network:SharedNetwork",
     "load_benchmark": "fscil.data:load_benchmark",
     "load_classifier": "fscil.training.checkpoint:load_classifier",
     "load_config": "fscil.core.config:load",

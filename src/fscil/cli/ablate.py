@@ -27,6 +27,7 @@ from fscil.cli.options import (
     OutOption,
     RecipeArgument,
     SeedsOption,
+    checkpoint_file,
     load_config,
     print_json,
     refuse_both,
@@ -40,7 +41,11 @@ def ablate(
     out: OutOption = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option("--checkpoint", help="A trained network, file or folder (default: OUT/base, trained if absent)."),
+        typer.Option(
+            "--checkpoint",
+            callback=checkpoint_file,
+            help="A trained network, file or folder (default: OUT/base, trained if absent).",
+        ),
     ] = None,
     seeds: SeedsOption = None,
     device: DeviceOption = None,

@@ -22,6 +22,7 @@ from fscil.cli.engine import (
 from fscil.cli.options import DeterministicOption, DeviceOption, JsonOption, changes, print_json, refuse_both, say
 from fscil.cli.progress import tell_foreseen, tell_record
 from fscil.core.errors import InputError
+from fscil.core.stored_networks import find_checkpoint
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -113,7 +114,7 @@ def bench(
         draws=seeds,
         recipe=recipe,
         same_backbone=same_backbone,
-        checkpoints=tuple(checkpoint or ()),
+        checkpoints=tuple(map(find_checkpoint, checkpoint or ())),
         overrides=tuple(changes(overrides, device=device, deterministic=deterministic)),
         out=folder if settings.here else folder.resolve(),  # workers have another working directory
     )

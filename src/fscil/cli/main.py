@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import fscil
-from fscil.cli import ablate, bench, paper, run, show, teach, tune
+from fscil.cli import ablate, bench, paper, run, share, show, teach, tune
 from fscil.cli.options import say
 from fscil.core.errors import InputError
 
@@ -42,6 +42,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "features": run.features,
     "eval": run.evaluate,
     "report": run.report,
+    "share": share.share,
     "tune": tune.tune,
     "ablate": ablate.ablate,
     "metrics": show.metrics,

@@ -26,6 +26,7 @@ def run(
     deterministic: options.DeterministicOption = False,
     methods: options.MethodsOption = None,
     overrides: options.SetOption = None,
+    log: options.LogOption = None,
     resume: options.ResumeOption = False,
     force: options.ForceOption = False,
     check: Annotated[
@@ -41,7 +42,7 @@ def run(
 
     options.refuse_both(resume, force)
     config = options.load_config(
-        recipe, overrides, seeds=seeds, device=device, methods=methods, deterministic=deterministic
+        recipe, overrides, seeds=seeds, device=device, methods=methods, log=log, deterministic=deterministic
     )
     if check:
         tell_check(config, _folder(config, out), resume or force, as_json)
@@ -61,13 +62,14 @@ def train(
     device: options.DeviceOption = None,
     deterministic: options.DeterministicOption = False,
     overrides: options.SetOption = None,
+    log: options.LogOption = None,
     resume: options.ResumeOption = False,
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Base training alone: leaves OUT/base/backbone.safetensors."""
     options.refuse_both(resume, force)
-    config = options.load_config(recipe, overrides, device=device, deterministic=deterministic)
+    config = options.load_config(recipe, overrides, device=device, log=log, deterministic=deterministic)
     job = _open(config, out, resume=resume, force=force)
     info, path = job.train().info, job.on.checkpoint
     if as_json:
@@ -117,11 +119,12 @@ def evaluate(
     deterministic: options.DeterministicOption = False,
     methods: options.MethodsOption = None,
     overrides: options.SetOption = None,
+    log: options.LogOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Run the methods over all sessions, from a trained network: one result.json per method and draw."""
     config = options.load_config(
-        recipe, overrides, checkpoint, seeds=seeds, device=device, methods=methods, deterministic=deterministic
+        recipe, overrides, checkpoint, seeds=seeds, device=device, methods=methods, log=log, deterministic=deterministic
     )
     job = _open_trained(config, out, checkpoint)
     job.evaluate()

@@ -199,6 +199,8 @@ class Config(Checked):
     threads: Whole = 0  # of a CPU; 0: one for a small network (`hardware.SMALL`), else as many as the machine gives
     # The same bits however many threads the machine would take: one thread, and no kernel that may round otherwise.
     deterministic: bool = False
+    # Where numbers are sent besides OUT/log: an extra of the same name each
+    log: Annotated[tuple[Literal["tensorboard", "mlflow", "wandb"], ...], Items(unique=True)] = ()
     data: DataConfig = field(default_factory=DataConfig)
     backbone: BackboneConfig = field(default_factory=BackboneConfig)
     train: TrainConfig = field(default_factory=TrainConfig)

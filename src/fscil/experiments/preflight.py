@@ -16,6 +16,7 @@ from fscil.core.hardware import check_devices, make_fabric, pick_device, settle
 from fscil.core.progress import Reporter
 from fscil.data import Benchmark
 from fscil.data.batches import whole_batch
+from fscil.experiments.journal import check_services
 from fscil.experiments.runner import check_given, load_data
 from fscil.objectives import objective_options
 from fscil.results.data_notes import DataNotes
@@ -48,6 +49,7 @@ def check_settings(config: Config) -> None:
     """What is wrong with a recipe on this machine, whatever its images are."""
     check_methods(config)
     config.check_draws()
+    check_services(config.log)
     pick_device(config.accelerator)
     check_devices(config)
     make_fabric(config)

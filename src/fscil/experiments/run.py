@@ -34,7 +34,7 @@ from fscil.results.result import parse_result
 from fscil.training.checkpoint import LAST, Checkpoint
 
 # Keys that may differ between a run and its continuation: they change what is done next, not what was done.
-_FREE_KEYS = ("draws", "methods", "options", "accelerator", "devices", "strategy", "threads")
+_FREE_KEYS = ("draws", "methods", "options", "accelerator", "devices", "strategy", "threads", "log")
 
 
 class Run:

@@ -27,6 +27,7 @@ from fscil.evaluation.fits import BaseFits, DrawState
 from fscil.evaluation.identity import data_sha256, digest, session_sha256, weights_sha256
 from fscil.evaluation.protocol import Examiner, prepare, run_method
 from fscil.evaluation.writer import make_result
+from fscil.experiments.journal import Journal, accuracies
 from fscil.methods import Method
 from fscil.training.checkpoint import FIRST, LAST, STATE, Checkpoint, load_classifier, same_training
 from fscil.training.loop import train_base
@@ -83,6 +84,7 @@ class NetworkRun:
     FOLDER/features/*.safetensors      features, by content
     FOLDER/fitted/METHOD.safetensors   what a method learned of the base session, until its last draw is measured
     FOLDER/fitted/METHOD-under-way.safetensors   what one that tunes has learned in the draw that is under way
+    FOLDER/log                         numbers of the training and of the sessions (`experiments.journal`)
     """
 
     def __init__(
@@ -100,8 +102,10 @@ class NetworkRun:
         self.checkpoint = checkpoint or self.folder / "base" / "backbone.safetensors"
         self._given = checkpoint is not None
         self._benchmark = benchmark
+        self.journal = Journal(self.folder / "log", config.log)
         if fresh:
             shutil.rmtree(self.folder / "fitted", ignore_errors=True)
+            self.journal.clear()
         self._data: dict[int, str] = {}  # hash of every draw's images
         self._differences: set[str] = set()  # what was said of cells that were measured elsewhere
 
@@ -137,7 +141,7 @@ class NetworkRun:
                 )
             self.reporter.say(f"Base training: done before, {self.checkpoint}")
             return network
-        with self.reporter.task("Base training") as update:
+        with self.journal.part("base", to_dict(self.config)) as record, self.reporter.task("Base training") as update:
             train_base(
                 self.benchmark.session(0),
                 self.config,
@@ -145,6 +149,7 @@ class NetworkRun:
                 fingerprint=fingerprint,
                 resume=not self.fresh,
                 progress=update,
+                record=record,
             )
         return load_classifier(self.checkpoint, self.device)
 
@@ -255,8 +260,18 @@ class NetworkRun:
             with self.reporter.task(cell.label) as update:
                 document = cell.measure(update)
             spent = round(time.monotonic() - started, 3)
+            if "matrix" in document:
+                with self.journal.part(self._part(cell), document["config"]) as record:
+                    for session, values in enumerate(accuracies(document)):
+                        record(session, values)
             made = {"inputs": cell.inputs, "measuring_seconds": spent, "hardware": describe(self.device)}
             write_sealed(cell.path, {**made, **document})
+
+    def _part(self, cell: Cell) -> str:
+        """As the folder is called that its file is in."""
+        inside = cell.path.is_relative_to(self.folder)
+        name = cell.path.relative_to(self.folder).with_suffix("").as_posix() if inside else cell.path.stem
+        return name.removesuffix("/result")
 
     def extract(self, wanted: Sequence[Method]) -> None:
         """All features that these methods will ask for, with progress of their own: on a CPU they may take longest."""

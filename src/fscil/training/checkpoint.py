@@ -26,6 +26,7 @@ from fscil.backbones import Backbone, EtfHead, build_backbone, build_head
 from fscil.core.config import LOOKS, BackboneConfig, Config, TrainConfig, build, to_dict
 from fscil.core.errors import InputError
 from fscil.core.storage import write_atomic
+from fscil.core.stored_networks import find_checkpoint
 
 FIRST, LAST = "first.safetensors", "backbone.safetensors"  # what the first of two stages leaves, and the last
 STATE = "state.safetensors"
@@ -152,10 +153,8 @@ def save_classifier(
 
 
 def load_classifier(path: Path | str, device: torch.device | str = "cpu") -> Checkpoint:
-    """The network of a checkpoint file, or of the folder that holds it, in eval mode."""
-    path = Path(path)
-    if path.is_dir():
-        path = path / LAST
+    """The network of a checkpoint file, of the folder that holds it, or of a stored one's name, in eval mode."""
+    path = find_checkpoint(Path(path))
     tensors, info = read_tensors(path)
     try:
         config, rows = info["config"], len(tensors["head.weight"])
