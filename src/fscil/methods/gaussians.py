@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fscil.methods.base import means_by_label
+from fscil.methods.rows import appended
 
 
 class ClassGaussians:
@@ -39,8 +40,8 @@ class ClassGaussians:
         nearest = similarity.topk(min(self.top_k, self.base_classes), dim=-1).indices  # (new, groups, k)
         groups = torch.arange(means.shape[1], device=means.device)[None, :, None]
         borrowed = self.covariances[nearest, groups].mean(2)
-        self.means = torch.cat([self.means, means])
-        self.factors = torch.cat([self.factors, self._factor(borrowed)])
+        self.means = appended(self.means, means)
+        self.factors = appended(self.factors, self._factor(borrowed))
 
     def sample(self, classes: Tensor, per_class: int, generator: torch.Generator) -> Tensor:
         """(len(classes) * per_class, groups, dim), class by class."""
