@@ -1,7 +1,7 @@
 """The one generator of what docs/ computes: `make docs`, or python -m docs_maker [DOCS] [RESULTS].
 
 It writes docs/results.md, the tables of docs/methods/*.md, docs/audit.md, the computed blocks of docs/gacc.md with
-their figures and of docs/data.md, and what comes with the package: numbers (src/fscil/results/measured.json), how long
+their figures and of docs/data.md, docs/growth.md with its figures, and what comes with the package: numbers (src/fscil/results/measured.json), how long
 things took (durations.json beside it) and what the methods say of themselves (src/fscil/experiments/catalogue.json).
 """
 
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs_maker import data_page
+from docs_maker import data_page, growth_page
 from docs_maker.gacc_page import BLOCKS, FIGURES
 from docs_maker.method_pages import method_pages
 from docs_maker.results_page import results_page
@@ -35,7 +35,15 @@ def refresh(docs: Path, results: Path) -> list[Path]:
     texts = generated(docs, results)
     for path, text in texts.items():
         write_text(path, text)
-    figures = [path for name in FIGURES for path in save_figure(draw(name), docs / "figures" / name, ("png",))]
+    drawn = {name: draw(name) for name in FIGURES}
+    if (results / growth_page.STORED).is_file():
+        drawn |= {name: growth_page.draw_growth(name, results) for name in growth_page.FIGURES}
+    figures = [
+        path
+        for name, figure in drawn.items()
+        if figure
+        for path in save_figure(figure, docs / "figures" / name, ("png",))
+    ]
     return [*texts, *figures]
 
 
@@ -47,6 +55,8 @@ def generated(docs: Path, results: Path) -> dict[Path, str]:
         **method_pages(found, os.path.relpath(results, docs / "methods"), docs),
         docs / "audit.md": audit_page(audit()),
     }
+    if (results / growth_page.STORED).is_file():
+        pages[docs / "growth.md"] = growth_page.growth_page(results)
     for name, blocks in (("gacc.md", BLOCKS), ("data.md", data_page.BLOCKS)):
         if (page := docs / name).is_file():
             pages[page] = filled(page.read_text(encoding="utf-8"), blocks)

@@ -257,7 +257,9 @@ def _page(found: Mapping[str, Any]) -> str:
             "![What the page's requests take by classes](figures/growth-page.png)",
             f"{found['images_of_a_class']} pictures a class, kept. What the server computes for a request:",
             markdown(_by_size(points, "classes", names)),
-            "\n".join(f"- {label} {said(_series(points, 'classes', name), 'classes')}." for name, label in names.items()),
+            "\n".join(
+                f"- {label} {said(_series(points, 'classes', name), 'classes')}." for name, label in names.items()
+            ),
             "What is sent, and what headless Chromium makes of it:",
             markdown(table("", ["with classes", *(f"{size:,}" for size in sizes)], [*sent, *rows])),
             f"After every change the page asks for classes, map and check-up anew: {total:,.0f} kB with "
@@ -288,7 +290,9 @@ def _images(found: Mapping[str, Any]) -> str:
             f"links to {found['files']} files, so what is read comes from memory: how fast a disk is, is not in these "
             "numbers.",
             markdown(_by_size(points, "images", names)),
-            "\n".join(f"- {label}: {said(_series(points, 'images', name), 'images')}." for name, label in names.items()),
+            "\n".join(
+                f"- {label}: {said(_series(points, 'images', name), 'images')}." for name, label in names.items()
+            ),
             f"So all of it grows in proportion. {last['images']:,} images were decoded at {rate:,.0f} a second of a "
             f"processor, took {last['cache_mb']:,.0f} MB decoded and at most {most:,.0f} MB of memory; their first epoch "
             f"went over the {last['base_images']:,} training images of the base classes.",

@@ -1,6 +1,7 @@
 """The page of a project with 20, 200 and 2,000 classes: what the server sends and computes, and what a browser shows.
 
-Five pictures a class, kept: the upper half of one character of glyphs over the lower half of another. Chromium is headless, with a window of 1280 x 800.
+Five pictures a class, kept: the upper half of one character of glyphs over the lower half of another. Chromium is
+headless, with a window of 1280 x 800.
 """
 
 from __future__ import annotations
