@@ -1,8 +1,9 @@
 """The one generator of what docs/ computes: `make docs`, or python -m docs_maker [DOCS] [RESULTS].
 
 It writes docs/results.md, the tables of docs/methods/*.md, docs/audit.md, the computed blocks of docs/gacc.md with
-their figures and of docs/data.md, docs/growth.md with its figures, and what comes with the package: numbers (src/fscil/results/measured.json), how long
-things took (durations.json beside it) and what the methods say of themselves (src/fscil/experiments/catalogue.json).
+their figures and of docs/data.md, docs/growth.md with its figures, and what comes with the package: numbers
+(src/fscil/results/measured.json), how long things took (durations.json beside it) and what the methods say of
+themselves (src/fscil/experiments/catalogue.json).
 """
 
 import json
@@ -12,7 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs_maker import data_page, growth_page
+from docs_maker import data_page, growth_figures, growth_page
 from docs_maker.gacc_page import BLOCKS, FIGURES
 from docs_maker.method_pages import method_pages
 from docs_maker.results_page import results_page
@@ -37,7 +38,7 @@ def refresh(docs: Path, results: Path) -> list[Path]:
         write_text(path, text)
     drawn = {name: draw(name) for name in FIGURES}
     if (results / growth_page.STORED).is_file():
-        drawn |= {name: growth_page.draw_growth(name, results) for name in growth_page.FIGURES}
+        drawn |= {name: growth_figures.draw_growth(name, results) for name in growth_figures.FIGURES}
     figures = [
         path
         for name, figure in drawn.items()

@@ -1,78 +1,15 @@
 """docs/growth.md: what costs grow with, from results/growth.json and results/devices.json, and where curves bend."""
 
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-
-from fscil.core.palette import STYLES, styles
+from docs_maker.curves import about, bend, of_method, said, seconds, series
 from fscil.core.storage import read_json
-from fscil.pages.kit.looks import line_look, themed
 from fscil.pages.kit.prose import listed
 from fscil.pages.kit.table import markdown, table
-from fscil.pages.paper.figures.canvas import new_figure
 
 STORED, DEVICES = "growth.json", "devices.json"
-FIGURES = ("growth-methods", "growth-teach", "growth-page", "growth-images")
-TWICE = 2.0  # as much as at the start: there a curve has bent
-Points = Sequence[tuple[float, float]]  # of a curve: how much there is, and what it costs
-
-
-@dataclass(frozen=True)
-class Bend:
-    """Where a curve reaches twice its first value, and how steep it is at its end: the exponent of growth there."""
-
-    at: float | None
-    slope: float
-    factor: float  # the last value as a multiple of the first
-
-
-def bend(points: Points) -> Bend:
-    """Between two points a power law is assumed: a straight line where both axes are logarithmic."""
-    points = [(x, max(y, 1e-12)) for x, y in points]
-    limit = TWICE * points[0][1]
-    at = None
-    for (x0, y0), (x1, y1) in pairwise(points):
-        if y0 <= limit < y1:  # the last time, so that a measurement that is off on the way counts for nothing
-            share = math.log(limit / y0) / math.log(y1 / y0)
-            at = x0 * (x1 / x0) ** share
-    if points[-1][1] <= limit:
-        at = None
-    (x0, y0), (x1, y1) = points[-2:] if len(points) > 1 else [points[0], (points[0][0] * 10, points[0][1])]
-    return Bend(at, math.log(y1 / y0) / math.log(x1 / x0), points[-1][1] / points[0][1])
-
-
-def about(number: float) -> str:
-    """Two digits of it, as bends are no more exact."""
-    digits = max(0, 1 - math.floor(math.log10(number))) if number < 10 else 0
-    whole = number if digits else round(number, 1 - math.floor(math.log10(number)))
-    return f"{whole:,.{digits}f}"
-
-
-def said(points: Points, things: str) -> str:
-    """What a curve does, in words."""
-    found, (start, end) = bend(points), (points[0][0], points[-1][0])
-    if found.at is None:
-        return f"does not bend up to {end:,.0f} {things} ({found.factor:.1f} times what it is with {start:,.0f})"
-    kind = "about as the square of them" if found.slope > 1.5 else "in proportion" if found.slope > 0.75 else "slower"
-    return (
-        f"bends at about {about(found.at)} {things}; with {end:,.0f} it is {about(found.factor)} times what it is with "
-        f"{start:,.0f}, and grows {kind if kind != 'slower' else 'slower than they do'}"
-    )
-
-
-def seconds(value: float | None) -> str:
-    if value is None:
-        return "–"
-    for limit, unit, times in ((1e-3, "µs", 1e6), (1.0, "ms", 1e3)):
-        if value < limit:
-            return f"{about(value * times)} {unit}" if value else "0"
-    return f"{about(value)} s"
 
 
 def growth_page(results: Path) -> str:
@@ -102,19 +39,19 @@ def _methods(found: Mapping[str, Any]) -> str:
     methods: Mapping[str, Any] = found["methods"]
     means = {name: each for name, each in methods.items() if each["means"]}
     others = {name: each for name, each in methods.items() if not each["means"]}
-    flat = [each["title"] for each in means.values() if bend(_curve(each, "seconds")).at is None]
+    flat = [each["title"] for each in means.values() if bend(of_method(each, "seconds")).at is None]
     bent = [
-        f"{each['title']} {said(_curve(each, 'seconds'), 'classes')}"
+        f"{each['title']} {said(of_method(each, 'seconds'), 'classes')}"
         for each in means.values()
-        if bend(_curve(each, "seconds")).at is not None
+        if bend(of_method(each, "seconds")).at is not None
     ]
-    scoring = [bend(_curve(each, "scoring_ms")) for each in means.values()]
+    scoring = [bend(of_method(each, "scoring_ms")) for each in means.values()]
     bends = [each.at for each in scoring if each.at is not None]
     lines = [
         "## Methods, by classes seen",
         "![A session's time by classes seen](figures/growth-methods.png)",
-        f"Twenty base classes of made-up features ({found['width']} numbers), then others until so many are seen; what is "
-        "timed is a session of five classes with five images, with the method's own settings. The goal for what "
+        f"Twenty base classes of made-up features ({found['width']} numbers), then others until so many are seen; what "
+        "is timed is a session of five classes with five images, with the method's own settings. The goal for what "
         "remembers classes by means of features is a session that costs the same however many classes there are.",
         f"**Means of features: {len(flat)} of {len(means)} cost the same all the way** ({listed(flat)})."
         + (f" {'; '.join(bent)}." if bent else "")
@@ -160,7 +97,7 @@ WHY = {
 def _reasons(methods: Mapping[str, Any]) -> list[str]:
     lines = []
     for name, each in methods.items():
-        points = _curve(each, "seconds")
+        points = of_method(each, "seconds")
         if not points:
             what = "was not reached at all"
         elif len(points) == 1:
@@ -179,11 +116,11 @@ def _sentence(text: str) -> str:
 
 
 def _method_table(methods: Mapping[str, Any]) -> Any:
-    sizes = sorted({int(x) for each in methods.values() for x, _ in _curve(each, "seconds")})
+    sizes = sorted({int(x) for each in methods.values() for x, _ in of_method(each, "seconds")})
     head = ["a session of five classes after", *(f"{size:,}" for size in sizes), "kept after the last", "one image"]
     rows = []
     for each in methods.values():
-        taken, last = dict(_curve(each, "seconds")), each["points"][-1] if each["points"] else None
+        taken, last = dict(of_method(each, "seconds")), each["points"][-1] if each["points"] else None
         kept = f"{about(last['state_mb'])} MB" if last else "–"
         if last and last["kept_images"]:
             kept += f", {last['kept_images']:,} images"
@@ -206,7 +143,7 @@ def _teach(found: Mapping[str, Any]) -> str:
         "doctor": "`fscil doctor`",
     }
     points = found["points"]
-    lines = [f"- {label} {said(_series(points, 'images', name), 'images')}." for name, label in names.items()]
+    lines = [f"- {label} {said(series(points, 'images', name), 'images')}." for name, label in names.items()]
     last = points[-1]
     waits = (
         f"Learning and undoing also wait for the disk: with {last['images']:,} images a class was learned after "
@@ -258,7 +195,7 @@ def _page(found: Mapping[str, Any]) -> str:
             f"{found['images_of_a_class']} pictures a class, kept. What the server computes for a request:",
             markdown(_by_size(points, "classes", names)),
             "\n".join(
-                f"- {label} {said(_series(points, 'classes', name), 'classes')}." for name, label in names.items()
+                f"- {label} {said(series(points, 'classes', name), 'classes')}." for name, label in names.items()
             ),
             "What is sent, and what headless Chromium makes of it:",
             markdown(table("", ["with classes", *(f"{size:,}" for size in sizes)], [*sent, *rows])),
@@ -290,12 +227,10 @@ def _images(found: Mapping[str, Any]) -> str:
             f"links to {found['files']} files, so what is read comes from memory: how fast a disk is, is not in these "
             "numbers.",
             markdown(_by_size(points, "images", names)),
-            "\n".join(
-                f"- {label}: {said(_series(points, 'images', name), 'images')}." for name, label in names.items()
-            ),
+            "\n".join(f"- {label}: {said(series(points, 'images', name), 'images')}." for name, label in names.items()),
             f"So all of it grows in proportion. {last['images']:,} images were decoded at {rate:,.0f} a second of a "
-            f"processor, took {last['cache_mb']:,.0f} MB decoded and at most {most:,.0f} MB of memory; their first epoch "
-            f"went over the {last['base_images']:,} training images of the base classes.",
+            f"processor, took {last['cache_mb']:,.0f} MB decoded and at most {most:,.0f} MB of memory; their first "
+            f"epoch went over the {last['base_images']:,} training images of the base classes.",
         ]
     )
 
@@ -315,12 +250,12 @@ def _devices(found: Mapping[str, Any]) -> str:
     return "\n\n".join(
         [
             "## Base training on several devices",
-            f"`--set devices=2` trains on two processes by Fabric's `ddp`. Each takes its half of every batch, with the "
+            "`--set devices=2` trains on two processes by Fabric's `ddp`. Each takes its half of every batch, with the "
             f"augmentation of the whole, so only sums are rounded otherwise. The recipe `{found['recipe']}` on a CPU, "
             "one thread a process:",
             markdown(table("", head, rows)),
-            "The longer a training, the more it makes of a rounding. The number of devices is no part of what a training "
-            "is, so a killed one goes on with another number:",
+            "The longer a training, the more it makes of a rounding. The number of devices is no part of what a "
+            "training is, so a killed one goes on with another number:",
             "\n".join(f"- {each}." for each in again),
             "The times are of a machine with two cores that others used, and say nothing of what two devices gain. "
             "Several GPUs, and several machines, were not at hand: nothing was measured there.",
@@ -331,93 +266,3 @@ def _devices(found: Mapping[str, Any]) -> str:
 def _by_size(points: Sequence[Mapping[str, Any]], what: str, names: Mapping[str, str]) -> Any:
     head = [f"with {what}", *(f"{point[what]:,}" for point in points)]
     return table("", head, [[label, *(seconds(point.get(name)) for point in points)] for name, label in names.items()])
-
-
-def _curve(method: Mapping[str, Any], what: str) -> list[tuple[float, float]]:
-    return [(point["classes"], point[what]) for point in method["points"]]
-
-
-def _series(points: Sequence[Mapping[str, Any]], by: str, what: str) -> list[tuple[float, float]]:
-    return [(point[by], point[what]) for point in points if what in point]
-
-
-# Figures
-
-
-def draw_growth(name: str, results: Path) -> Figure | None:
-    """None where its part was not measured."""
-    found, part = read_json(results / STORED), name.removeprefix("growth-")
-    if part not in found:
-        return None
-    with themed("print"):
-        return _DRAWN[part](found[part])
-
-
-def _drawn_methods(found: Mapping[str, Any]) -> Figure:
-    figure, (left, right) = new_figure(2, height=4.2)
-    for axes, title, means in ((left, "Means of features", True), (right, "The others", False)):
-        chosen = {name: each for name, each in found["methods"].items() if each["means"] == means and each["points"]}
-        looks = styles(chosen)
-        for name, each in chosen.items():
-            _line(axes, _curve(each, "seconds"), each["title"], looks[name])
-        _axes(axes, title, "classes seen", "seconds of a session")
-        axes.legend(fontsize=5.5, ncols=2, loc="upper left")
-    low, high = left.get_ylim()[0], right.get_ylim()[1]
-    for axes in (left, right):
-        axes.set_ylim(low, high * 30)
-    return figure
-
-
-def _plain(by: str, names: Mapping[str, str], title: str) -> Callable[[Mapping[str, Any]], Figure]:
-    def drawn(found: Mapping[str, Any]) -> Figure:
-        figure, (axes,) = new_figure(1, height=3.4, wide=True)
-        looks = list(STYLES.values())
-        for number, (name, label) in enumerate(names.items()):
-            _line(axes, _series(found["points"], by, name), label, looks[number])
-        _axes(axes, title, by, "seconds")
-        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
-        return figure
-
-    return drawn
-
-
-def _line(axes: Axes, points: Points, label: str, style: Any) -> None:
-    shown = [(x, y) for x, y in points if y > 0]
-    axes.plot([x for x, _ in shown], [y for _, y in shown], label=label, **line_look(style))
-
-
-def _axes(axes: Axes, title: str, across: str, up: str) -> None:
-    axes.set_xscale("log")
-    axes.set_yscale("log")
-    axes.set_title(title)
-    axes.set_xlabel(across)
-    axes.set_ylabel(up)
-
-
-_DRAWN: dict[str, Callable[[Mapping[str, Any]], Figure]] = {
-    "methods": _drawn_methods,
-    "teach": _plain(
-        "images",
-        {
-            "learn": "learn a class", "undo": "undo", "answer": "name a picture", "first_answer": "the first after a change",
-            "open": "open", "open_and_answer": "open and name", "check": "check", "list": "list classes", "doctor": "doctor",
-        },
-        "Projects",
-    ),
-    "page": _plain(
-        "classes",
-        {
-            "state": "/api/state", "classes": "/api/classes", "map": "/api/map", "doctor": "/api/doctor",
-            "predict": "/api/predict", "usable": "classes shown", "checked": "check-up shown",
-        },
-        "The page",
-    ),
-    "images": _plain(
-        "images",
-        {
-            "listing": "list", "stamp": "stamp", "decoding": "decode and hash", "opening": "open again",
-            "session": "base session", "epoch": "first epoch",
-        },
-        "Folders of images",
-    ),
-}  # fmt: skip

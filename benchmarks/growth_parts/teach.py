@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import resource
 import shutil
 import tempfile
 import time
@@ -28,13 +29,15 @@ SIZES = (10, 100, 1_000, 10_000, 100_000)
 IMAGES = 10  # of a class
 SHOTS = 5  # of a class that is learned while the clock runs
 REPEATS = 5
+MEMORY = 8 * 2**30  # bytes that it may ask for
 LARGE = 50_000  # images, from which on what takes seconds is timed once
 _NO_PIXELS = np.empty(0, dtype=np.uint8)
 
 
 def run(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
     """Processor seconds and seconds, the least of some repeats, by size: what else the machine does adds to others."""
-    folder, points = Path(tempfile.mkdtemp(prefix="fscil-growth-")), []
+    folder, points, stopped = Path(tempfile.mkdtemp(prefix="fscil-growth-")), [], ""
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, resource.RLIM_INFINITY))
     try:
         learner = Learner.create(folder / "project", "glyphs", keep_images=False)
         learner.settle_threads()
@@ -45,9 +48,12 @@ def run(sizes: tuple[int, ...] = SIZES) -> dict[str, Any]:
             points.append({"images": size, "classes": size // IMAGES, "fill": filling, **_measured(learner, size)})
             print(*(f"{key} {value:.4g}" for key, value in points[-1].items()), flush=True)
         learner.close()
+    except MemoryError:
+        stopped = f"it needs more than {MEMORY >> 30} GiB with {size:,} images"
     finally:
         shutil.rmtree(folder)
-    return {"images_of_a_class": IMAGES, "repeats": REPEATS, "points": points}
+        resource.setrlimit(resource.RLIMIT_DATA, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    return {"images_of_a_class": IMAGES, "repeats": REPEATS, "points": points, "stopped": stopped}
 
 
 def _measured(learner: Learner, size: int) -> dict[str, float]:
