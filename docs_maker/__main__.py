@@ -13,6 +13,8 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from matplotlib.figure import Figure
+
 from docs_maker import data_page, growth_figures, growth_page
 from docs_maker.gacc_page import BLOCKS, FIGURES
 from docs_maker.method_pages import method_pages
@@ -36,7 +38,7 @@ def refresh(docs: Path, results: Path) -> list[Path]:
     texts = generated(docs, results)
     for path, text in texts.items():
         write_text(path, text)
-    drawn = {name: draw(name) for name in FIGURES}
+    drawn: dict[str, Figure | None] = {name: draw(name) for name in FIGURES}
     if (results / growth_page.STORED).is_file():
         drawn |= {name: growth_figures.draw_growth(name, results) for name in growth_figures.FIGURES}
     figures = [
