@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+PROPORTION = 0.75  # exponent of growth from which on it is called so
 TWICE = 2.0  # as much as at the start: there a curve has bent
 Points = Sequence[tuple[float, float]]  # of a curve: how much there is, and what it costs
 
@@ -17,6 +18,7 @@ class Bend:
     at: float | None
     slope: float
     factor: float  # the last value as a multiple of the first
+    steep: bool  # in proportion from the start: there is no flat part that could end
 
 
 def bend(points: Points) -> Bend:
@@ -30,8 +32,8 @@ def bend(points: Points) -> Bend:
             at = x0 * (x1 / x0) ** share
     if points[-1][1] <= limit:
         at = None
-    (x0, y0), (x1, y1) = points[-2:] if len(points) > 1 else [points[0], (points[0][0] * 10, points[0][1])]
-    return Bend(at, math.log(y1 / y0) / math.log(x1 / x0), points[-1][1] / points[0][1])
+    slopes = [math.log(y1 / y0) / math.log(x1 / x0) for (x0, y0), (x1, y1) in pairwise(points)] or [0.0]
+    return Bend(at, slopes[-1], points[-1][1] / points[0][1], min(slopes) > PROPORTION)
 
 
 def about(number: float) -> str:
@@ -46,11 +48,15 @@ def said(points: Points, things: str) -> str:
     found, (start, end) = bend(points), (points[0][0], points[-1][0])
     if found.at is None:
         return f"does not bend up to {end:,.0f} {things} ({found.factor:.1f} times what it is with {start:,.0f})"
-    kind = "about as the square of them" if found.slope > 1.5 else "in proportion" if found.slope > 0.75 else "slower"
-    return (
-        f"bends at about {about(found.at)} {things}; with {end:,.0f} it is {about(found.factor)} times what it is with "
-        f"{start:,.0f}, and grows {kind if kind != 'slower' else 'slower than they do'}"
+    where = "has no flat part" if found.steep else f"bends at about {about(found.at)} {things}"
+    kind = (
+        "about as their square"
+        if found.slope > 1.5
+        else "in proportion"
+        if found.slope > PROPORTION
+        else "slower than they do"
     )
+    return f"{where}; with {end:,.0f} it is {about(found.factor)} times what it is with {start:,.0f}, and grows {kind}"
 
 
 def seconds(value: float | None) -> str:

@@ -81,7 +81,7 @@ _DRAWN: dict[str, Callable[[Mapping[str, Any]], Figure]] = {
     "page": _plain(
         "classes",
         {
-            "state": "/api/state", "classes": "/api/classes", "map": "/api/map", "doctor": "/api/doctor",
+            "state": "/api/state", "list": "/api/classes", "map": "/api/map", "doctor": "/api/doctor",
             "predict": "/api/predict", "usable": "classes shown", "checked": "check-up shown",
         },
         "The page",

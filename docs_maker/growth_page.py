@@ -31,7 +31,7 @@ _HEAD = """# Growth
 What costs grow with, and where. Everything here is computed by `make docs` from `results/growth.json`, which
 `python benchmarks/growth.py` writes (`growth.py teach` measures one part again), and `results/devices.json`, by
 `python benchmarks/devices.py`. A curve *bends* where it reaches twice its first value; between two points it is taken
-for a power law, so the place is no more exact than its two digits. Times are those of a processor on one thread, on a
+for a power law, so the place is no more exact than its two digits. One that grows in proportion from its first point on has no flat part. Times are those of a processor on one thread, on a
 machine that did other things beside; times below a twentieth of a second are the shortest of several."""
 
 
@@ -160,6 +160,8 @@ def _teach(found: Mapping[str, Any]) -> str:
             markdown(_by_size(points, "images", names)),
             "\n".join(lines),
             waits,
+            *([f"It went no further: {found['stopped']}."] if found.get("stopped") else []),
+            *([f"More than {last['images']:,} images were not measured."] if not found.get("stopped") else []),
         ]
     )
 
@@ -168,7 +170,7 @@ def _page(found: Mapping[str, Any]) -> str:
     points, first, last = found["points"], found["points"][0], found["points"][-1]
     names = {
         "state": "`/api/state`",
-        "classes": "`/api/classes`",
+        "list": "`/api/classes`",
         "map": "`/api/map`",
         "doctor": "`/api/doctor`",
         "predict": "`/api/predict`, one picture",
@@ -184,10 +186,10 @@ def _page(found: Mapping[str, Any]) -> str:
         "heap_mb": "memory of its scripts, MB",
     }
     sizes = [point["classes"] for point in points]
-    rows = [[label, *(f"{point[name]:,.1f}" for point in points)] for name, label in shown.items()]
-    sent = [[f"{label}, kB", *(f"{point[f'{name}_kb']:,.0f}" for point in points)] for name, label in names.items()
+    rows = [[label, *(_amount(point[name]) for point in points)] for name, label in shown.items()]
+    sent = [[f"{label}, kB", *(_amount(point[f"{name}_kb"]) for point in points)] for name, label in names.items()
             if f"{name}_kb" in last]  # fmt: skip
-    total = sum(last[f"{name}_kb"] for name in ("classes", "map", "doctor"))
+    total = sum(last[f"{name}_kb"] for name in ("list", "map", "doctor"))
     return "\n\n".join(
         [
             "## The page, by classes",
@@ -205,6 +207,10 @@ def _page(found: Mapping[str, Any]) -> str:
             f"{first['classes']}.",
         ]
     )
+
+
+def _amount(number: float) -> str:
+    return f"{number:,.0f}" if number >= 100 else about(number)
 
 
 def _images(found: Mapping[str, Any]) -> str:
@@ -228,7 +234,7 @@ def _images(found: Mapping[str, Any]) -> str:
             "numbers.",
             markdown(_by_size(points, "images", names)),
             "\n".join(f"- {label}: {said(series(points, 'images', name), 'images')}." for name, label in names.items()),
-            f"So all of it grows in proportion. {last['images']:,} images were decoded at {rate:,.0f} a second of a "
+            f"More than {last['images']:,} images were not measured. They were decoded at {rate:,.0f} a second of a "
             f"processor, took {last['cache_mb']:,.0f} MB decoded and at most {most:,.0f} MB of memory; their first "
             f"epoch went over the {last['base_images']:,} training images of the base classes.",
         ]

@@ -6,6 +6,7 @@ of a million images take no room. Their content is read from memory then: how fa
 
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import tempfile
@@ -76,6 +77,7 @@ def _measured(place: Path, size: int) -> dict[str, float]:
     config = build(Config, {**TRAINING, "data": {**TRAINING["data"], "path": str(root), "base": base}})  # type: ignore[dict-item]
     session = clock("session", lambda: Benchmark(dataset, config.data).session(0))
     found["base_images"] = len(session)
+    importlib.import_module("lightning.fabric")  # which takes seconds
     clock("epoch", lambda: train_base(session, config, place / "network"))
     return found
 

@@ -39,9 +39,11 @@ def test_bends_are_said() -> None:
     assert said([(x, 1.0) for x in SIZES], "images") == (
         "does not bend up to 10,000 images (1.0 times what it is with 10)"
     )
-    for power, words in ((2, "as the square of them"), (1, "in proportion"), (0.5, "slower than they do")):
+    for power, words in ((2, "as their square"), (1, "in proportion"), (0.5, "slower than they do")):
         assert said([(x, x**power) for x in SIZES], "images").endswith(words)
-    assert "bends at about 20 images; with 10,000 it is 1,000 times" in said([(x, x) for x in SIZES], "images")
+    assert "has no flat part; with 10,000 it is 1,000 times" in said([(x, x) for x in SIZES], "images")
+    late = said([(10, 1.0), (100, 1.0), (1_000, 4.0)], "images")
+    assert late.startswith("bends at about 320 images; with 1,000 it is 4.0 times what it is with 10, and grows")
 
 
 @pytest.mark.parametrize(
