@@ -31,8 +31,10 @@ _HEAD = """# Growth
 What costs grow with, and where. Everything here is computed by `make docs` from `results/growth.json`, which
 `python benchmarks/growth.py` writes (`growth.py teach` measures one part again), and `results/devices.json`, by
 `python benchmarks/devices.py`. A curve *bends* where it reaches twice its first value; between two points it is taken
-for a power law, so the place is no more exact than its two digits. One that grows in proportion from its first point on has no flat part. Times are those of a processor on one thread, on a
-machine that did other things beside; times below a twentieth of a second are the shortest of several."""
+for a power law, so the place is no more exact than its two digits. One that grows in proportion from its first point on
+has no flat part. Times are those of a processor on one thread, on a machine that did other things beside; times of a
+method below a twentieth of a second are the shortest of several. What takes seconds until a person sees it (of the
+page) was waited for on that machine, and is longer than on one that is idle."""
 
 
 def _methods(found: Mapping[str, Any]) -> str:
@@ -58,7 +60,9 @@ def _methods(found: Mapping[str, Any]) -> str:
         + " Rows of classes stand in a buffer with room behind them, so that a session writes its own and moves the "
         "others now and then only (`fscil.methods.rows`). To name an image every class must be looked at: "
         + (f"that doubles from {about(min(bends))} to {about(max(bends))} classes on, by method." if bends else "")
-        + " Memory grows by what a class is: a row, or with FeCAM a matrix.",
+        + " Memory grows by what a class is: a row, or with FeCAM a matrix. The last three columns are of the largest "
+        "number of classes that was reached: what the method keeps, what a session took of memory besides, and how "
+        "long naming one image took of a hundred.",
         markdown(_method_table(means)),
         "**The others**, and what stops them. What is trained against all classes, or solved for all at once, costs "
         "more with each; a method that has not reached a column was ended there, after "
@@ -117,7 +121,13 @@ def _sentence(text: str) -> str:
 
 def _method_table(methods: Mapping[str, Any]) -> Any:
     sizes = sorted({int(x) for each in methods.values() for x, _ in of_method(each, "seconds")})
-    head = ["a session of five classes after", *(f"{size:,}" for size in sizes), "kept after the last", "one image"]
+    head = [
+        "a session of five classes after",
+        *(f"{size:,}" for size in sizes),
+        "kept after the last",
+        "beside it, in a session",
+        "one image",
+    ]
     rows = []
     for each in methods.values():
         taken, last = dict(of_method(each, "seconds")), each["points"][-1] if each["points"] else None
@@ -126,7 +136,8 @@ def _method_table(methods: Mapping[str, Any]) -> Any:
             kept += f", {last['kept_images']:,} images"
         named = seconds(last["scoring_ms"] / 1e3) if last else "–"
         title = f"{each['title']}{'†' if each['tunes'] else ''}"
-        rows.append([title, *(seconds(taken.get(size)) for size in sizes), kept, named])
+        own = f"{last['peak_mb']:,} MB" if last else "–"
+        rows.append([title, *(seconds(taken.get(size)) for size in sizes), kept, own, named])
     return table("", head, rows)
 
 
