@@ -234,7 +234,8 @@ def _images(found: Mapping[str, Any]) -> str:
         "epoch": "first epoch of a tiny network",
     }
     points = found["points"]
-    last, rate = points[-1], points[-1]["images"] / points[-1]["decoding"]
+    last = [point for point in points if "decoding" in point][-1]
+    rate = last["images"] / last["decoding"]
     most = max(last[f"{name}_mb"] for name in names)
     return "\n\n".join(
         [
@@ -245,7 +246,8 @@ def _images(found: Mapping[str, Any]) -> str:
             "numbers.",
             markdown(_by_size(points, "images", names)),
             "\n".join(f"- {label}: {said(series(points, 'images', name), 'images')}." for name, label in names.items()),
-            f"More than {last['images']:,} images were not measured. They were decoded at {rate:,.0f} a second of a "
+            f"More than {points[-1]['images']:,} images were not listed, and more than {last['images']:,} not decoded. "
+            f"These were decoded at {rate:,.0f} a second of a "
             f"processor, took {last['cache_mb']:,.0f} MB decoded and at most {most:,.0f} MB of memory; their first "
             f"epoch went over the {last['base_images']:,} training images of the base classes.",
         ]
