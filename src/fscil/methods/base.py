@@ -17,6 +17,7 @@ from fscil.core.options import Checked
 from fscil.data.fantasy import Transform
 from fscil.data.session import Budget, Session, View
 from fscil.methods.module_state import plain, remade
+from fscil.methods.rows import appended
 
 # How SGD with dampening starts a session. "released": as torch does and so the authors' code, the first gradient fills
 # the momentum undampened, so that with dampening 0.9 the first step counts ten times. "dampened": as every other.
@@ -144,7 +145,7 @@ class ClassMeans(Method):
         self.prototypes_ = self.means(session)
 
     def fit_novel(self, session: Session) -> None:
-        self.prototypes_ = torch.cat([self.prototypes_, self.means(session)], -2)
+        self.prototypes_ = appended(self.prototypes_, self.means(session), -2)
 
     def scores(self, view: View) -> Tensor:
         return F.normalize(view.final, dim=-1) @ self.prototypes_.T
