@@ -1,9 +1,9 @@
 """The one generator of what docs/ computes: `make docs`, or python -m docs_maker [DOCS] [RESULTS].
 
 It writes docs/results.md, the tables of docs/methods/*.md, docs/audit.md, the computed blocks of docs/gacc.md with
-their figures and of docs/data.md, docs/growth.md with its figures, and what comes with the package: numbers
-(src/fscil/results/measured.json), how long things took (durations.json beside it) and what the methods say of
-themselves (src/fscil/experiments/catalogue.json).
+their figures and of docs/data.md, the measured tables of docs/teach.md, docs/growth.md with its figures, and what comes
+with the package: numbers (src/fscil/results/measured.json), how long things took (durations.json beside it) and what
+the methods say of themselves (src/fscil/experiments/catalogue.json).
 """
 
 import json
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from docs_maker import data_page, growth_figures, growth_page
+from docs_maker import data_page, growth_figures, growth_page, teach_page
 from docs_maker.gacc_page import BLOCKS, FIGURES
 from docs_maker.method_pages import method_pages
 from docs_maker.methods_index import methods_index
@@ -61,7 +61,7 @@ def generated(docs: Path, results: Path) -> dict[Path, str]:
     }
     if (results / growth_page.STORED).is_file():
         pages[docs / "growth.md"] = growth_page.growth_page(results)
-    for name, blocks in (("gacc.md", BLOCKS), ("data.md", data_page.BLOCKS)):
+    for name, blocks in (("gacc.md", BLOCKS), ("data.md", data_page.BLOCKS), ("teach.md", teach_page.blocks(results))):
         if (page := docs / name).is_file():
             pages[page] = filled(page.read_text(encoding="utf-8"), blocks)
     # Only next to the sources: docs of another project have no package to ship numbers with.

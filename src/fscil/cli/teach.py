@@ -181,16 +181,20 @@ def history(project: ProjectArgument, as_json: JsonOption = False) -> None:
 @app.command()
 def threshold(
     project: ProjectArgument,
-    value: Annotated[str | None, typer.Argument(help="A similarity from -1 to 1, or auto.")] = None,
+    value: Annotated[str | None, typer.Argument(help="A likeness from -1 to 1, or auto.")] = None,
+    false_alarms: Annotated[
+        float | None,
+        typer.Option("--false-alarms", help="Instead: the share of pictures of known classes that it may cost."),
+    ] = None,
 ) -> None:
-    """Show or set the similarity below which the answer is 'unknown'."""
-    with _open(project, readonly=value is None) as learner:
-        if value is not None:
+    """Show or set the likeness below which the answer is 'unknown'."""
+    with _open(project, readonly=value is None and false_alarms is None) as learner:
+        if value is not None or false_alarms is not None:
             try:
-                number = None if value == "auto" else float(value)
+                number = None if value in (None, "auto") else float(value)
             except ValueError:
-                raise InputError(f"'{value}' is not a number; give a similarity from -1 to 1, or auto.") from None
-            learner.set_threshold(number)
+                raise InputError(f"'{value}' is not a number; give a likeness from -1 to 1, or auto.") from None
+            learner.set_threshold(number, false_alarms)
         say(f"{learner.threshold():.3f}")
 
 

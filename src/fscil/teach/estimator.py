@@ -20,8 +20,8 @@ from sklearn.utils.validation import assert_all_finite, column_or_1d, validate_d
 from fscil.teach import arrays
 from fscil.teach.arrays import ImageInputError
 from fscil.teach.encoders.loading import find
-from fscil.teach.learning import calibration
 from fscil.teach.learning.encoder import Encoder
+from fscil.teach.learning.head import Head
 from fscil.teach.learning.knowledge import ClassMemory, Knowledge
 from fscil.teach.project.pictures import Picture, read_all
 from fscil.teach.project.records import Skipped
@@ -51,7 +51,7 @@ class FSCILClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfor
 
     classes_: np.ndarray
     knowledge_: Knowledge
-    calibration_: calibration.Calibration
+    head_: Head
 
     def __init__(
         self, encoder: str = "glyphs", unknown: Any = None, value_range: tuple[float, float] | None = None
@@ -62,7 +62,7 @@ class FSCILClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfor
 
     def fit(self, X: Any, y: Any) -> FSCILClassifier:  # noqa: N803  (scikit-learn's names)
         """Start over with these images."""
-        for name in ("classes_", "knowledge_", "calibration_"):
+        for name in ("classes_", "knowledge_", "head_"):
             self.__dict__.pop(name, None)
         self.__dict__.pop("n_features_in_", None)
         return self.partial_fit(X, y)
@@ -92,7 +92,7 @@ class FSCILClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfor
             known[label] = ClassMemory.make(0, str(label), ids, both, self._network().space)
         self.classes_ = np.array(sorted(known))
         self.knowledge_ = Knowledge(tuple(known[label] for label in self.classes_.tolist()), self._network().space)
-        self.calibration_ = calibration.fit(self.knowledge_, self._network().prior)
+        self.head_ = Head(self.knowledge_)
         return self
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
@@ -116,7 +116,7 @@ class FSCILClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfor
 
     def _chances(self, X: Any) -> np.ndarray:  # noqa: N803
         self._must_be_fitted()
-        return self.calibration_.probabilities(self.knowledge_.scores(self._vectors(X)))
+        return self.head_.probabilities(self._vectors(X))
 
     def transform(self, X: Any) -> np.ndarray:  # noqa: N803
         """The features that classes are told apart by: (n, width) float32. What was learned does not change them."""

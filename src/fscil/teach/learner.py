@@ -288,14 +288,29 @@ class Learner:
         return self.snapshot().neighbours(self.encoder.embed([item.pixels])[0], count, name)
 
     def threshold(self) -> float:
-        """Similarity (-1..1) to the nearest class below which the answer is 'unknown'."""
-        return self.snapshot().calibration.level
+        """Likeness (about 0..1) to the nearest class below which the answer is 'unknown'."""
+        return self.snapshot().head.calibration.level
 
-    def set_threshold(self, value: float | None) -> None:
-        """None: estimated from the project's own images."""
+    def false_alarms(self) -> float | None:
+        """The share of pictures of known classes that may be called unknown; None where the threshold is set."""
+        head = self.snapshot().head
+        return head.false_alarms if head.set_level is None else None
+
+    def set_threshold(self, value: float | None = None, false_alarms: float | None = None) -> None:
+        """A likeness, or the share of pictures of known classes that may be called unknown: the threshold is then
+        estimated from the project's own images. Neither: estimated, with the usual share.
+        """
+        if value is not None and false_alarms is not None:
+            raise InputError("Give a threshold or a rate of false alarms, not both.")
         if value is not None and not -1 <= float(value) <= 1:
-            raise InputError(f"The threshold is a similarity from -1 to 1; got {value}.")
-        changes.set_threshold(self._store, None if value is None else float(value))
+            raise InputError(f"The threshold is a likeness from -1 to 1; got {value}.")
+        if false_alarms is not None and not 0 <= float(false_alarms) < 1:
+            raise InputError(f"False alarms are a share of the pictures, from 0 to below 1; got {false_alarms}.")
+        changes.set_threshold(
+            self._store,
+            None if value is None else float(value),
+            None if false_alarms is None else float(false_alarms),
+        )
 
     def map(self) -> list[records.MapPoint]:
         """Two coordinates per image. With an encoder that knows its base classes the axes are theirs and stay."""
@@ -332,7 +347,7 @@ class Learner:
 
         clear(Path(path).parent, beside(Path(path)))  # of exports that were killed
         snapshot = self.snapshot()
-        own = [self.image_bytes(image_id) for image_id in snapshot.knowledge.left_out(CHECKED).ids]
+        own = [self.image_bytes(image_id) for image_id in snapshot.head.left_out(CHECKED).ids]
         return export(snapshot, self.encoder, self.path / "state", [item[0] for item in own if item], Path(path), tell)
 
     def backup(self, path: str | Path) -> records.Backup:
