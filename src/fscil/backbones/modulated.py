@@ -1,7 +1,7 @@
 """A network whose activations are gated by a second one of its kind, which is gated by the first in turn.
 
-Bi-directional guided modulation after Chi et al. (MetaFSCIL, CVPR 2022), small: where a known reimplementation translates
-whole kernels by 422 million weights, gates here have a number for each channel, and a translator few in between.
+Bi-directional guided modulation after Chi et al. (MetaFSCIL, CVPR 2022), small: where a known reimplementation has 422
+million weights to translate whole kernels, gates here have a number for each channel, and a translator few in between.
 """
 
 import copy

@@ -1,8 +1,8 @@
 """FCIL-style continual infomax: a projector learns the shots and keeps what the frozen network and the past tell.
 
-After Gu et al., Few-shot Continual Infomax Learning, ICCV 2023. A reconstruction, and an unofficial one: there is no code,
-and only the abstract could be read. Known are the two aims, mutual information between levels of features (here InfoNCE)
-and between the relations of classes before and after a session; every formula below is ours.
+After Gu et al., Few-shot Continual Infomax Learning, ICCV 2023. A reconstruction, and an unofficial one: there is no
+code, and only the abstract could be read. Known are the two aims, mutual information between levels of features and
+between the relations of classes before and after a session; every formula below is ours.
 """
 
 from collections.abc import Callable
@@ -81,12 +81,10 @@ class FCIL(Method):
             descend(loss, torch.optim.Adam(parameters, self.critic_lr), self.critic_steps)
 
     def fit_novel(self, session: Session) -> None:
-        device, generator = session.labels.device, self._generator(session.index, session.labels.device)
-        images, count = _images(session).repeat(self.copies, 1, 1, 1), len(session)
-        seen = levels(
-            _backbone(session), augmented(self.augment, images, session.labels.repeat(self.copies), generator)
-        )
-        old = self.prototypes_
+        device, count, old = session.labels.device, len(session), self.prototypes_
+        generator = self._generator(session.index, device)
+        shots, named = _images(session).repeat(self.copies, 1, 1, 1), session.labels.repeat(self.copies)
+        seen = levels(_backbone(session), augmented(self.augment, shots, named, generator))
         before = self._rows(old)
         self.prototypes_ = torch.cat([old, class_means(features(session).final, session)])
 
@@ -156,7 +154,7 @@ class Critic(nn.Module):
 
 
 def info_nce(similar: Tensor) -> Tensor:
-    """Of (n, n or more) likenesses, each row's own in the diagonal: log n minus it bounds what one tells of the other."""
+    """Of likenesses (n, n or more), each row's own in the diagonal; log n minus it bounds mutual information."""
     return F.cross_entropy(similar, torch.arange(len(similar), device=similar.device))
 
 

@@ -30,8 +30,8 @@ class MetaFSCIL(Method):
     mark = "reconstruction"
     needs = frozenset({"tunes"})
     differences = (
-        "settings of an unofficial reimplementation, the authors' are not known; gates and translators are per "
-        "channel (there: 422 million weights); rows start as class means; one meta-step for a whole sequence; where base "
+        "settings of an unofficial reimplementation, the authors' are not known; gates and translators are per channel "
+        "(there: 422 million weights); rows start as class means; one meta-step for a whole sequence; where base "
         "training brought no modulation, none"
     )
 
