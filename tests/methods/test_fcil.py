@@ -84,6 +84,11 @@ def test_relations_change_if_a_class_moves_and_not_if_all_turn_alike() -> None:
     prototypes = points(6, 4)
     before = relations(prototypes, 0.1)
     assert float(divergence(before, before)) == 0
+    other = relations(points(6, 4, seed=1), 0.5)
+    pairs = zip(before.flatten().tolist(), other.flatten().tolist(), strict=True)
+    wanted = sum(math.exp(p) * (p - q) for p, q in pairs) / 6
+    assert float(divergence(before, other)) == pytest.approx(wanted, rel=1e-4)
+    assert float(divergence(other, before)) != pytest.approx(wanted, rel=0.05)
     turned = prototypes @ rotation(4)
     assert not torch.allclose(turned, prototypes, atol=0.1)
     assert float(divergence(before, relations(turned, 0.1))) == pytest.approx(0, abs=1e-5)
@@ -111,10 +116,13 @@ def projected_in_loops(projector: Projector, x: Tensor) -> Tensor:
 
 
 def test_a_session_against_plain_loops() -> None:
-    """Two steps of SGD with momentum on the whole loss, in the second session, where the projector is no identity."""
-    options = {"lr": 0.05, "momentum": 0.8, "weight_decay": 0.03, "weight_embedding": 0.7, "weight_structure": 1.3}
-    method, sessions = learned(1, steps=2, copies=3, temperature=0.4, scale=5.0, **options)
+    """Three steps of SGD with momentum on the whole loss, with a projector that is no identity and classes apart."""
+    options = {"lr": 0.1, "momentum": 0.8, "weight_decay": 0.03, "weight_embedding": 0.7, "weight_structure": 30.0}
+    method, sessions = learned(1, steps=3, copies=3, temperature=0.4, scale=5.0, **options)
     session = sessions[2]
+    method.prototypes_ = unit(points(*method.prototypes_.shape))
+    with torch.no_grad():
+        method.projector_.layers[2].weight += points(16, 12, seed=6)
     assert session.images is not None
     assert session.view is not None
     state = copy.deepcopy(method)
@@ -137,6 +145,7 @@ def test_a_session_against_plain_loops() -> None:
     finally:
         FCIL._embedding_loss = real  # type: ignore[method-assign]
     labels = session.labels.repeat(2).tolist()
+    structure: list[float] = []
     momenta = [torch.zeros_like(parameter) for parameter in projector.parameters()]
     for frozen in drawn:
         now = torch.stack([projected_in_loops(projector, x) for x in frozen[-1]])
@@ -147,14 +156,17 @@ def test_a_session_against_plain_loops() -> None:
             loss = loss - scores.log_softmax(0)[label] / len(labels)
         new = relations_in_loops(table[: len(before)], 0.4)
         kl = sum(a * (a / b).log() for one, two in zip(old, new, strict=True) for a, b in zip(one, two, strict=True))
-        loss = loss + 1.3 * kl / len(before) + 0.7 * embedding_loss_in_loops(state, frozen, now, 0.4)
+        structure.append(float(kl) / len(before))
+        loss = loss + 30.0 * kl / len(before) + 0.7 * embedding_loss_in_loops(state, frozen, now, 0.4)
         slopes = torch.autograd.grad(loss, list(projector.parameters()))
         assert min(float(slope.norm()) for slope in slopes) > 1e-4
         with torch.no_grad():
             for parameter, momentum, slope in zip(projector.parameters(), momenta, slopes, strict=True):
                 momentum.mul_(0.8).add_(slope + 0.03 * parameter)
                 parameter -= 0.05 * momentum
-    assert len(drawn) == 2
+    assert len(drawn) == 3
+    assert structure[0] == pytest.approx(0, abs=1e-5)  # nothing has moved
+    assert structure[-1] > 1e-3
     for got, wanted in zip(method.projector_.parameters(), projector.parameters(), strict=True):
         assert torch.allclose(got, wanted, atol=2e-5)
     assert torch.allclose(method.prototypes_, torch.stack(prototypes), atol=1e-6)
