@@ -46,7 +46,7 @@ def test_a_run_leaves_every_stage_behind(finished: Path) -> None:
             assert result["seconds"]["base"] > 0
             assert result["config"]["options"][method] is not None
     analysis = json.loads((finished / "analysis.json").read_text())
-    assert {layer["kind"] for layer in analysis["layers"]} == {"raw", "rectified", "ensemble"}
+    assert {layer["kind"] for layer in analysis["layers"]} == {"raw", "rectified", "ensemble", "whitened", "whole"}
     assert len(analysis["tsne"]["panels"]) == 5
 
 

@@ -190,5 +190,6 @@ def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise PermissionError(13, "Permission denied")
 
+    (tmp_path / "a.png").write_bytes(b"")
     monkeypatch.setattr(Image, "open", refuse)
     refusal(lambda: decode(tmp_path / "a.png", 8), tmp_path / "a.png", "no permission")

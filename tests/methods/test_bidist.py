@@ -19,7 +19,7 @@ from fscil.evaluation.kept_images import KeptImages
 from fscil.evaluation.protocol import prepare
 from fscil.methods import make
 from fscil.methods.base import seeded
-from fscil.methods.bidist import Answers, Batch, BiDist, merged, two_layers
+from fscil.methods.bidist import Batch, BiDist, Opinions, merged, two_layers
 from fscil.methods.networks import seen
 from fscil.training.checkpoint import Checkpoint, Classifier
 
@@ -172,7 +172,7 @@ def test_base_images_hear_the_base_network_alone_and_later_ones_a_mixture() -> N
     labels = torch.tensor([0, 3, BASE, BASE + 1, BASE + 2, BASE - 1])
     with seeded(0, CPU):
         teachers = two_layers(BASE, 5, 1)
-    wanted, trust = method._teacher(Answers(base, before, before), labels, teachers)
+    wanted, trust = method._teacher(Opinions(base, before, before), labels, teachers)
     assert trust is not None
     earlier = labels < BASE
     assert torch.equal(wanted[earlier], base[earlier])
@@ -190,12 +190,12 @@ def test_in_the_first_session_the_base_network_teaches_alone() -> None:
     method = started(**FEW)
     learning(method)
     base, before = torch.zeros(3, BASE + WAY), torch.ones(3, BASE + WAY)
-    wanted, trust = method._teacher(Answers(base, before, before), torch.tensor([0, 1, BASE]), nn.Identity())
+    wanted, trust = method._teacher(Opinions(base, before, before), torch.tensor([0, 1, BASE]), nn.Identity())
     assert wanted is base
     assert trust is None
 
 
-def parts_of_the_loss(**weights: float) -> tuple[BiDist, Batch, Answers, list[nn.Module]]:
+def parts_of_the_loss(**weights: float) -> tuple[BiDist, Batch, Opinions, list[nn.Module]]:
     method = started(
         **{"weight_kept": 0.0, "weight_distilled": 0.0, "weight_merged": 0.0, "weight_branch": 0.0} | weights
     )
@@ -203,7 +203,7 @@ def parts_of_the_loss(**weights: float) -> tuple[BiDist, Batch, Answers, list[nn
     torch.manual_seed(3)
     base, now = torch.randn(8, BASE + WAY), torch.randn(8, BASE + WAY).requires_grad_()
     batch = Batch(torch.empty(0), torch.tensor([BASE, BASE + 1, BASE, BASE + 1, 0, 1, 2, 0]), 4)
-    return method, batch, Answers(base, base, now), [two_layers(BASE, 5, 1), two_layers(2 * (BASE + WAY), 5, 2)]
+    return method, batch, Opinions(base, base, now), [two_layers(BASE, 5, 1), two_layers(2 * (BASE + WAY), 5, 2)]
 
 
 def test_nothing_is_to_be_learned_from_a_teacher_that_agrees() -> None:

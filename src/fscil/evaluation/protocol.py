@@ -21,13 +21,13 @@ from fscil.core.matrix import AccuracyMatrix
 from fscil.data.benchmark import Benchmark, Exam
 from fscil.data.fantasy import Transform
 from fscil.data.session import PixelView, Session, View
+from fscil.evaluation.asking import asked
 from fscil.evaluation.features import FeatureCache
 from fscil.evaluation.fits import BaseFits, Course, DrawState, learn_base
 from fscil.evaluation.kept_images import KeptImages
 from fscil.methods import Method
 from fscil.training.checkpoint import Checkpoint, tensors_sha256
 
-Scorer = Callable[[View], Tensor]
 CHUNK = 1000  # test images that a method is shown at once
 
 
@@ -49,7 +49,7 @@ class Examiner:
     After a session a method is shown all test images of the classes seen, shuffled together, in chunks of one size, as
     copies. So neither the place of an image, nor the size of a chunk, nor what came before it says anything about its
     class. The order is a function of those images and of the seed; a method knows the seed, but has no way to hash
-    images that it gets shuffled.
+    images that it gets shuffled. What it is asked is a copy of it, made for that chunk (`evaluation/asking.py`).
     """
 
     def __init__(
@@ -80,13 +80,14 @@ class Examiner:
         for rows in self._orders[after].split(CHUNK):
             yield rows, self._view[rows.to(self._view.device)]  # indexing with a tensor copies
 
-    def named(self, after: int, scorer: Scorer) -> Tensor:
-        """The class that a method names for every test image of sessions 0..after, in the order of the classes."""
+    def named(self, after: int, method: Method, variant: str = "") -> Tensor:
+        """The class that a method, or a part of it, names for every test image of sessions 0..after, class by class."""
         seen = sum(self._classes[: after + 1])
         named = torch.zeros(sum(self.test_counts[: after + 1]), dtype=torch.int64)
         for rows, view in self.shown(after):
             wanted = (len(view), seen)
-            scores = scorer(view)
+            with asked(method, variant) as scorer:
+                scores = scorer(view)
             if scores.shape != wanted or not torch.isfinite(scores).all():
                 raise ValueError(
                     f"After session {after} a method must give finite scores of shape {wanted}; "
@@ -158,11 +159,11 @@ def run_method(
         else:
             base = fits.learn(kept, lambda: session(0), device) if fits else learn_base(kept, session(0), device)
             course.peak_mb, started = base.peak_memory_mb, time.monotonic() - base.seconds
-        named = examiner.named(index, method.scores)
+        named = examiner.named(index, method)
         course.rows.append(examiner.row(index, named))
         course.seconds += time.monotonic() - started
-        for label, scorer in method.variants().items():
-            course.variants.setdefault(label, []).append(examiner.row(index, examiner.named(index, scorer)))
+        for label in method.variants():
+            course.variants.setdefault(label, []).append(examiner.row(index, examiner.named(index, method, label)))
         if under_way and index + 1 < count:
             under_way.save(kept, course)
         if progress:

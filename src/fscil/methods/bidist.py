@@ -36,7 +36,7 @@ class Batch:
 
 
 @dataclass(frozen=True)
-class Answers:
+class Opinions:
     """Logits (n, classes) of a batch: of the base network, of the copy before the session, and of the copy now."""
 
     base: Tensor
@@ -123,7 +123,7 @@ class BiDist(Method):
 
                 with torch.no_grad():
                     base, past = logits(self.base_network_.backbone, self.base_rows_), logits(before, start)
-                return self._loss(batch, Answers(base, past, logits(backbone, rows)), teachers, branches)
+                return self._loss(batch, Opinions(base, past, logits(backbone, rows)), teachers, branches)
 
             groups: list[dict[str, Any]] = [
                 {"params": tuned},
@@ -163,7 +163,7 @@ class BiDist(Method):
         labels = torch.cat([session.labels[order], kept.labels[chosen]])
         return Batch(augmented(self.augment, images, labels, random), labels, len(order))
 
-    def _loss(self, batch: Batch, answers: Answers, teachers: nn.Module, branches: nn.Module) -> Tensor:
+    def _loss(self, batch: Batch, answers: Opinions, teachers: nn.Module, branches: nn.Module) -> Tensor:
         shots, labels = batch.shots, batch.labels
         asked = slice(max(0, shots - self.distilled), None)
         wanted, trust = self._teacher(answers, labels, teachers)
@@ -180,7 +180,7 @@ class BiDist(Method):
         telling = F.cross_entropy(branches(both_named(base, now)), is_later)
         return loss + self.weight_merged * together + self.weight_branch * telling
 
-    def _teacher(self, answers: Answers, labels: Tensor, teachers: nn.Module) -> tuple[Tensor, Tensor | None]:
+    def _teacher(self, answers: Opinions, labels: Tensor, teachers: nn.Module) -> tuple[Tensor, Tensor | None]:
         """What the copy should answer, and how much of it is the base network's; None: all, as in the first session."""
         if len(self.rows_) == self.base_:
             return answers.base, None

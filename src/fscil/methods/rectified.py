@@ -87,9 +87,10 @@ class Rectified(YourSelf):
 
 def rectified(carried: Method, chosen: Mapping[str, Any]) -> Method:
     """The method behind FR modules with these options of YourSelf's."""
-    if why := carried.unrectifiable():
-        raise InputError(f"{carried.prefix}rectify: {carried.title} cannot be rectified, because {why}.")
     kind = type(carried)
+    why = "it goes on training its network" if "tunes" in kind.needs else carried.unrectifiable()
+    if why:
+        raise InputError(f"{carried.prefix}rectify: {carried.title} cannot be rectified, because {why}.")
     own = {
         "name": kind.name,
         "title": f"{kind.title}, rectified",
