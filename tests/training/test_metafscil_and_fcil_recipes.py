@@ -49,7 +49,7 @@ def test_the_first_stage_of_metafscil() -> None:
     assert (run.train.batch_size, run.average) == (128, None)
 
 
-@pytest.mark.parametrize(("recipe", "sequences"), [("cifar100_metafscil", 200), ("glyphs_metafscil", 60)])
+@pytest.mark.parametrize(("recipe", "sequences"), [("cifar100_metafscil", 200), ("glyphs_metafscil", 30)])
 def test_meta_training(recipe: str, sequences: int) -> None:
     config = configs.load(recipe, ["accelerator=cpu"])
     assert config.second is not None
