@@ -36,7 +36,6 @@ NOT_MEASURED = {
     "bidist",
     "dsn",
     "metafscil",
-    "fcil",
 }
 
 
