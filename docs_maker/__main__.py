@@ -1,9 +1,9 @@
 """The one generator of what docs/ computes: `make docs`, or python -m docs_maker [DOCS] [RESULTS].
 
 It writes docs/results.md, the tables of docs/methods/*.md, docs/audit.md, the computed blocks of docs/gacc.md with
-their figures and of docs/data.md, docs/growth.md with its figures, and what comes with the package: numbers
-(src/fscil/results/measured.json), how long things took (durations.json beside it) and what the methods say of
-themselves (src/fscil/experiments/catalogue.json).
+their figures and of docs/data.md, the measured tables of docs/teach.md, docs/growth.md with its figures, and what comes
+with the package: numbers (src/fscil/results/measured.json), how long things took (durations.json beside it) and what
+the methods say of themselves (src/fscil/experiments/catalogue.json).
 """
 
 import json
@@ -15,9 +15,10 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from docs_maker import data_page, growth_figures, growth_page
+from docs_maker import data_page, growth_figures, growth_page, teach_page
 from docs_maker.gacc_page import BLOCKS, FIGURES
 from docs_maker.method_pages import method_pages
+from docs_maker.methods_index import methods_index
 from docs_maker.results_page import results_page
 from fscil.core.errors import InputError
 from fscil.core.storage import write_text
@@ -60,7 +61,7 @@ def generated(docs: Path, results: Path) -> dict[Path, str]:
     }
     if (results / growth_page.STORED).is_file():
         pages[docs / "growth.md"] = growth_page.growth_page(results)
-    for name, blocks in (("gacc.md", BLOCKS), ("data.md", data_page.BLOCKS)):
+    for name, blocks in (("gacc.md", BLOCKS), ("data.md", data_page.BLOCKS), ("teach.md", teach_page.blocks(results))):
         if (page := docs / name).is_file():
             pages[page] = filled(page.read_text(encoding="utf-8"), blocks)
     # Only next to the sources: docs of another project have no package to ship numbers with.
@@ -68,6 +69,7 @@ def generated(docs: Path, results: Path) -> dict[Path, str]:
         pages[sources / "results" / SHIPPED.name] = json.dumps(measured(results), indent=1) + "\n"
         pages[sources / "results" / SHIPPED_DURATIONS.name] = as_lines(durations(results))
         pages[sources / "experiments" / catalogue.STORED.name] = catalogue.as_text()
+        pages[docs / "methods" / "README.md"] = methods_index(docs, results)
     return pages
 
 

@@ -53,7 +53,8 @@ class Method(Checked, ABC):
         return f"{cls.title} ({cls.mark})" if cls.mark else cls.title
 
     @abstractmethod
-    def fit_base(self, session: Session) -> None: ...
+    def fit_base(self, session: Session) -> None:
+        """Sees all training images of the base classes, or their features."""
 
     @abstractmethod
     def fit_novel(self, session: Session) -> None:
@@ -114,6 +115,7 @@ class Method(Checked, ABC):
         raise NotImplementedError
 
     def options(self) -> dict[str, Any]:
+        """Its options as plain values, for results."""
         return dataclasses.asdict(self)
 
     def state_dict(self) -> dict[str, Any]:
@@ -121,6 +123,7 @@ class Method(Checked, ABC):
         return {name: plain(value) for name, value in vars(self).items() if name.endswith("_")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take up what `state_dict` gave, and go on from there."""
         makers = self.networks()
         for name in sorted(state, key=makers.__contains__):  # modules last: how they are made may depend on the rest
             setattr(self, name, remade(state[name], makers.get(name)))
