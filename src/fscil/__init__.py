@@ -32,6 +32,7 @@ _PUBLIC = {
     "load_config": "fscil.core.config:load",
     "load_dataset": "fscil.data:load_dataset",
     "make_method": "fscil.methods:make",
+    "progress": "fscil.core.progress:progress",
     "read_matrix": "fscil.matrix_files:read_matrix",
     "run_method": "fscil.evaluation.protocol:run_method",
     "summary": "fscil.metrics:summary",

@@ -102,6 +102,11 @@ def changes(
     return [*(overrides or []), *(f"{key}={value}" for key, value in given.items() if value is not None)]
 
 
+def refuse_both(resume: bool, force: bool) -> None:
+    if resume and force:
+        raise InputError("--resume continues what is there and --force starts over; give one of them.")
+
+
 def refuse_existing(paths: Iterable[Path], force: bool) -> None:
     """All of them first, so that a refusal leaves nothing half-written."""
     for path in paths:

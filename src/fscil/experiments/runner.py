@@ -116,9 +116,7 @@ class NetworkRun:
 
     @cached_property
     def benchmark(self) -> Benchmark:
-        if self._benchmark is None:
-            self.reporter.say(f"Data: {self.config.data.name}")
-        return self._benchmark or _load(self.config.data, self.reporter)
+        return self._benchmark or load_data(self.config.data, self.reporter)
 
     @cached_property
     def network(self) -> Checkpoint:
@@ -132,12 +130,7 @@ class NetworkRun:
         fingerprint = self.benchmark.fingerprint()
         if self._given:
             network = load_classifier(self.checkpoint, self.device)
-            if network.info["data"] != fingerprint:
-                raise InputError(
-                    f"{self.checkpoint} was trained on another base session than {self.config.data.name} with "
-                    f"{self.config.data.base} base classes gives; use the recipe it was trained with."
-                )
-            self._check_shape(network)
+            check_given(network, self.checkpoint, self.config, fingerprint)
             return network
         if self.checkpoint.exists() and not self.fresh:
             network = load_classifier(self.checkpoint, self.device)
@@ -159,16 +152,6 @@ class NetworkRun:
                 record=record,
             )
         return load_classifier(self.checkpoint, self.device)
-
-    def _check_shape(self, network: Checkpoint) -> None:
-        """A setting that a given network does not have would be written into results and change nothing."""
-        stored, wanted = network.info["config"]["backbone"], to_dict(self.config.backbone)
-        for key, value in to_dict(build(BackboneConfig, stored)).items():
-            if key not in (*LOOKS, "pretrained") and wanted[key] != value:
-                raise InputError(
-                    f"{self.checkpoint} has backbone.{key}={value}, and the settings say {wanted[key]}, which would "
-                    f"change nothing; use the recipe it was trained with."
-                )
 
     @cached_property
     def weights(self) -> str:
@@ -268,6 +251,7 @@ class NetworkRun:
 
     def fill(self, cells: Sequence[Cell]) -> None:
         """Measure what is missing (everything if `fresh`)."""
+        settle(self.config)  # another network of this process may take another number of threads
         for cell in cells:
             if not self.fresh and self.done(cell):
                 self.reporter.say(f"{cell.label}: done before, {cell.path}")
@@ -291,6 +275,7 @@ class NetworkRun:
 
     def extract(self, wanted: Sequence[Method]) -> None:
         """All features that these methods will ask for, with progress of their own: on a CPU they may take longest."""
+        settle(self.config)
         draws, sessions = range(self.config.draws), range(self.benchmark.novel_sessions + 1)
         total, done = len(wanted) * (1 + len(draws)), 0
         with self.reporter.task("Features") as update:
@@ -304,7 +289,31 @@ class NetworkRun:
                     update(done := done + 1, total)
 
 
+def check_given(network: Checkpoint, path: Path, config: Config, fingerprint: str) -> None:
+    """Refuse a network of other images, or of another shape: a setting that it does not have would be written into
+    results and change nothing."""
+    if network.info["data"] != fingerprint:
+        raise InputError(
+            f"{path} was trained on another base session than {config.data.name} with "
+            f"{config.data.base} base classes gives; use the recipe it was trained with."
+        )
+    stored, wanted = network.info["config"]["backbone"], to_dict(config.backbone)
+    for key, value in to_dict(build(BackboneConfig, stored)).items():
+        if key not in (*LOOKS, "pretrained") and wanted[key] != value:
+            raise InputError(
+                f"{path} has backbone.{key}={value}, and the settings say {wanted[key]}, which would "
+                f"change nothing; use the recipe it was trained with."
+            )
+
+
 @lru_cache(maxsize=2)
-def _load(data: DataConfig, reporter: Reporter) -> Benchmark:
+def load_data(data: DataConfig, reporter: Reporter) -> Benchmark:
     """Networks of one bench share their data (and their reporter)."""
-    return load_benchmark(data, reporter=reporter)
+    reporter.say(f"Data: {data.name}")
+    benchmark = load_benchmark(data, reporter=reporter)
+    base, total, novel = benchmark.base, sum(benchmark.classes), benchmark.novel_sessions
+    reporter.say(
+        f"{base} base classes, then {novel} {'session' if novel == 1 else 'sessions'} of {benchmark.way}. Who guesses "
+        f"names {100 / base:.1f} % of the test images in the base session and {100 / total:.1f} % of them at the end."
+    )
+    return benchmark

@@ -121,6 +121,19 @@ def collect(folder: Path) -> list[MeasuredBenchmark]:
     ]
 
 
+def only(measured: Iterable[MeasuredBenchmark], *, rectified: bool) -> list[MeasuredBenchmark]:
+    """What was measured of methods behind FR modules (`rectify`), or of methods as they are, with the ablations."""
+    parts = [
+        replace(
+            each,
+            groups=tuple(group for group in each.groups if group.first.rectified == rectified),
+            ablations=() if rectified else each.ablations,
+        )
+        for each in measured
+    ]
+    return [part for part in parts if part.groups or part.ablations]
+
+
 def _named(results: Sequence[Result], file_of: Callable[[Result], Path]) -> tuple[Group, ...]:
     """In the order of their first files."""
     groups = []

@@ -70,6 +70,7 @@ class Checkpoint:
 
     @property
     def backbone(self) -> Backbone:
+        """What features come from."""
         return self.classifier.backbone
 
     @property
@@ -97,7 +98,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except FileNotFoundError:
         raise InputError(f"The checkpoint {path} does not exist; run `fscil train` first or check the path.") from None
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not a readable checkpoint ({error}); delete it and train again.") from None
+        raise _unreadable(path, error) from None
     if not isinstance(info, dict):
         raise InputError(f"{path} was not written by fscil; give a checkpoint of `fscil train`.")
     # Any other key is the checksum's own, damaged.
@@ -106,13 +107,18 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, info
 
 
+def _unreadable(path: Path, error: Exception) -> InputError:
+    advice = "give a file of `fscil train`, or train again if it was one"
+    return InputError(f"{path} is not a readable checkpoint ({error}); {advice}.")
+
+
 def read_info(path: Path) -> dict[str, Any]:
     """What a checkpoint says of itself, without its tensors, which are not checked either."""
     try:
         with safe_open(path, framework="pt") as file:
             info = json.loads((file.metadata() or {})["fscil"])
     except (SafetensorError, OSError, ValueError, KeyError, RecursionError) as error:
-        raise InputError(f"{path} is not a readable checkpoint ({error}); delete it and train again.") from None
+        raise _unreadable(path, error) from None
     return info if isinstance(info, dict) else {}
 
 

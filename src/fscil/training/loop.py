@@ -20,10 +20,13 @@ if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
 
+UNTRAINED = "Joined networks are not trained: make a file with `fscil join` and give it as --checkpoint."
+
+
 def train_base(
     session: Session,
     config: Config,
-    folder: Path,
+    folder: Path | str,
     *,
     fingerprint: str = "",
     resume: bool = False,
@@ -35,7 +38,7 @@ def train_base(
     `record` is given the loss and the rate of every epoch; with several devices it must be fit for another process.
     """
     if config.backbone.kind == "joined":
-        raise InputError("Joined networks are not trained: make a file with `fscil join` and give it as --checkpoint.")
+        raise InputError(UNTRAINED)
     bar = progress if config.devices == 1 else None  # a progress bar does not cross a process boundary
     # A partial, because Fabric copies plain arguments and cannot copy frozen dataclasses.
     make_fabric(config).launch(partial(_train, session, config, Path(folder), fingerprint, resume, bar, record))

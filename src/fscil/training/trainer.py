@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from fscil.core.config import Config, TrainConfig, to_dict
 from fscil.core.errors import InputError
 from fscil.core.hardware import peak_memory_mb
+from fscil.core.pretraining import pretraining, together
 from fscil.core.progress import Update
 from fscil.data.augment import Augment, Mixed, as_they_are
 from fscil.data.batches import Batches, whole_batch
@@ -35,6 +36,7 @@ from fscil.training.checkpoint import (
 )
 from fscil.training.ema import WeightAverage
 from fscil.training.episodes import Episodes
+from fscil.training.frozen import FrozenLayers
 from fscil.training.graphed import GraphedUpdate
 from fscil.training.loss import TrainingLoss
 from fscil.training.optimizer import learning_rate, make_optimizer
@@ -72,7 +74,9 @@ class Trainer:
         model = Classifier(replace(self.config.backbone, pretrained=pretrained), train, self.outputs)
         # How images are looked at outside training has no say in it, whatever mode the network is trained in.
         model.backbone.test_zoom, model.backbone.test_mirror = 1.0, False
-        model.train(not train.frozen_statistics)
+        self.pretraining = {"": pretraining(self.start.info) if self.start else model.backbone.pretraining}
+        self.frozen = FrozenLayers(model.backbone, train.frozen_layers)
+        self._to_training(model)
         assert self.session.images is not None
         if not pretrained:
             model.backbone.measure_pixels(self.session.images)
@@ -204,7 +208,11 @@ class Trainer:
         classifier.eval()
         with torch.no_grad(), self.fabric.autocast():
             objective.every_epoch(classifier, self.batches.images, self.batches.labels)
+        self._to_training(classifier)
+
+    def _to_training(self, classifier: Classifier) -> None:
         classifier.train(not self.train.frozen_statistics)
+        self.frozen.rest()
 
     def _load_teacher(self, path: str, compiled: bool) -> nn.Module:
         device = self.fabric.device
@@ -214,6 +222,7 @@ class Trainer:
                 f"The teacher {path} was trained on {checkpoint.info['outputs']} classes and the student has "
                 f"{self.outputs}; train both on the same classes, with train.augment.turn on or off in both."
             )
+        self.pretraining["its teacher"] = pretraining(checkpoint.info)
         teacher: nn.Module = checkpoint.classifier
         if device.type == "cuda":
             teacher = teacher.to(memory_format=torch.channels_last)
@@ -275,6 +284,7 @@ class Trainer:
     def _info(self) -> dict[str, Any]:
         return {
             "config": to_dict(self.config),
+            "pretraining": together(self.pretraining),
             "data": self.fingerprint,
             "classes": self.classes,
             "outputs": self.outputs,

@@ -15,8 +15,8 @@ from fscil import methods
 from fscil.core import config as configs
 from fscil.core.config import Config, to_dict
 from fscil.core.errors import InputError, nearest
+from fscil.experiments.preflight import obstacle
 from fscil.experiments.recipes import default_recipe, own_recipe
-from fscil.experiments.run import obstacle
 from fscil.experiments.runner import NetworkPlace
 from fscil.training.checkpoint import load_classifier, same_training
 
@@ -196,6 +196,7 @@ _LATER = {
         "nesterov",
         "epoch_steps",
         "frozen_statistics",
+        "frozen_layers",
     ),
     "train.augment": ("border", "hue", "jitter", "grey", "blank", "epochs", "mix_by", "policy"),
 }

@@ -22,6 +22,11 @@ def default() -> str:
     return os.environ.get(VARIABLE) or ("photos" if photos.PHOTOS["photos"].installed() else "glyphs")
 
 
+def offered() -> list[str]:
+    """Encoders that a new project can have at once: they came with this package or are installed."""
+    return [*package.stored(), *(name for name, weights in photos.PHOTOS.items() if weights.installed())]
+
+
 def advice(chosen: str) -> str:
     """For who did not choose an encoder where that for photographs is missing; else nothing."""
     return "" if chosen or os.environ.get(VARIABLE) or default() != "glyphs" else photos.HINT
