@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from docs_maker.benchmark_notes import notes
+from docs_maker.beside_pretraining import PRINTED_SOURCE, gains, trained_before
 from docs_maker.former import former_notes, mark
 from docs_maker.printed_rows import printed_rows_table
 from docs_maker.protocol import differences
@@ -10,6 +12,7 @@ from docs_maker.rectification import rectification
 from docs_maker.rectified import rectified_tables
 from docs_maker.seen import footnotes, marks
 from docs_maker.session_table import own_networks_table, shared_network_tables
+from fscil.core.pretraining import COLUMN
 from fscil.metrics.names import METRICS, label
 from fscil.pages.ablation.page import parts
 from fscil.pages.kit.prose import number, plural, plus_minus
@@ -33,7 +36,8 @@ _SESSIONS = (
 )
 _ONE_NETWORK = "The same columns for methods that were all measured on one and the same network."
 _MEASURED = "How ours were measured (base training may have run on other hardware than the sessions: see the recipe):"
-_PUBLISHED = {"cifar100": ("cifar", "novel-cifar", "ablation-cifar")}  # comparison, novel classes, ablation
+# comparison, novel classes (where the paper prints them), ablation
+_PUBLISHED = {"cifar100": ("cifar", "novel-cifar", "ablation-cifar"), "cub200": ("cub", "", "ablation-cub")}
 _WHOLE = {"cifar100": "cifar-supplement"}  # the comparison with the rows that the paper quotes
 
 
@@ -55,7 +59,8 @@ def _opening() -> list[str]:
         f"*{label('novel')}* the mean over the incremental sessions of the accuracy on the new classes seen so far. "
         "aAcc and gAcc are means over all sessions ([what they are](gacc.md)). gAcc comes in two variants, which must "
         "not be compared with each other; published values are of the grid variant. The network is that of the last "
-        "epoch (or its weight average), never the best on test images.",
+        "epoch (or its weight average), never the best on test images. Where a table has no column "
+        f"*{COLUMN}*, every network was trained from scratch.",
         f"Published rows are printed in *{about['title']}* ({about['venue']}, "
         f"[arXiv {about['arxiv']}](https://arxiv.org/abs/{about['arxiv']})), as they stand there; some do not "
         "follow from their own cells ([audit](audit.md)).",
@@ -78,16 +83,22 @@ def _benchmark(measured: MeasuredBenchmark, root: str) -> list[str]:
 def _methods(groups: Sequence[Group], plan: BenchmarkPlan | None, root: str) -> list[str]:
     """Ours and the published rows; `plan` is None where nothing published has these sessions."""
     printed = _published_rows(plan) if plan else []
-    header = ("Method, recipe", "Draws", *map(label, COLUMNS), "Where from")
-    sections = [markdown(table("Results", header, [*(_measured_row(group, root) for group in groups), *printed]))]
-    sections += [*footnotes(groups), *former_notes(groups)]
+    header = ["Method, recipe", "Draws", *map(label, COLUMNS), "Where from"]
+    rows = [*(_measured_row(group, root) for group in groups), *printed]
+    if trained_before(groups):
+        header.insert(2, COLUMN)
+        sources = [*(group.first.pretraining for group in groups), *(PRINTED_SOURCE for _ in printed)]
+        for row, source in zip(rows, sources, strict=True):
+            row.insert(2, source)
+    sections = [markdown(table("Results", header, rows))]
+    sections += [*footnotes(groups), *former_notes(groups), *notes(groups), *gains(groups)]
     if not plan or not printed:
         sections.append("There are no published numbers for these sessions.")
-    else:
-        rows = [printed_table(name).rows for name in _PUBLISHED[plan.key][:2]]
-        if compared := printed_rows_table(groups, *rows):
+    elif plan.key in _WHOLE:
+        published = [printed_table(name).rows for name in _PUBLISHED[plan.key][:2]]
+        if compared := printed_rows_table(groups, *published):
             sections += [f"### {compared.title}", _OWN_NETWORKS, markdown(compared)]
-            whole = own_networks_table(groups, printed_table(_WHOLE[plan.key]).rows, rows[1])
+            whole = own_networks_table(groups, printed_table(_WHOLE[plan.key]).rows, published[1])
             sections += [f"### {whole.title}", _SESSIONS, markdown(whole)]
     for shared in shared_network_tables(groups):
         sections += [f"### {shared.title}", _ONE_NETWORK, markdown(shared)]
@@ -118,10 +129,15 @@ def _published_rows(plan: BenchmarkPlan) -> list[list[str]]:
     """The paper's rows, and its ViT baseline, which only the ablation prints."""
     if plan.key not in _PUBLISHED:
         return []
-    comparison, novel, ablation = (printed_table(name) for name in _PUBLISHED[plan.key])
+    comparison, novel, ablation = (printed_table(name) if name else None for name in _PUBLISHED[plan.key])
+    assert comparison is not None
+    assert ablation is not None
     rows = [(row, comparison.source) for row in comparison.rows]
     rows += [(row, ablation.source) for row in ablation.rows if row.key == "prototypes"]
-    return [_published_row(row, source, novel.row(row.key), novel.source) for row, source in rows]
+    return [
+        _published_row(row, source, novel.row(row.key) if novel else None, novel.source if novel else "")
+        for row, source in rows
+    ]
 
 
 def _published_row(row: PrintedRow, source: str, novel: PrintedRow | None, novel_source: str) -> list[str]:

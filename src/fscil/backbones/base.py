@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fscil.core.errors import InputError
+from fscil.core.pretraining import NONE
 
 
 class Backbone(nn.Module, ABC):
@@ -18,6 +19,8 @@ class Backbone(nn.Module, ABC):
 
     mean: Tensor
     std: Tensor
+    pretraining = NONE  # what its first weights had learned
+    narrow_layers = False  # so narrow that all may be stored where any is asked for
 
     def __init__(self, image_size: int, dim: int, depth: int) -> None:
         super().__init__()
@@ -94,6 +97,10 @@ class Backbone(nn.Module, ABC):
 
     def _whole(self) -> InputError:
         return InputError(f"{type(self).__name__} has no stages to be cut at; take a network of one kind.")
+
+    def layer_module(self, layer: int) -> nn.Module:
+        """The module that layer `layer` (1-based; in a ResNet a stage) ends with; what stands before, works before."""
+        raise InputError(f"{type(self).__name__} has no layers to freeze; leave out train.frozen_layers.")
 
     def checked(self, stage: int) -> int:
         if not 0 <= stage <= self.stages:

@@ -56,7 +56,18 @@ def find(name: str) -> type[Method]:
 
 
 def make(name: str, options: Mapping[str, Any] | None = None) -> Method:
-    """A fresh method with its options, rectified if they say so; unknown names and options are refused."""
+    """A fresh method with its options, rectified if they say so; unknown names and options are refused.
+
+    Examples:
+        >>> import fscil
+        >>> method = fscil.make_method("prototypes", {"block": 3})
+        >>> method.title, method.options()
+        ('Prototype baseline', {'block': 3})
+        >>> fscil.make_method("prototype")
+        Traceback (most recent call last):
+        ...
+        fscil.core.errors.InputError: There is no method 'prototype'; did you mean 'prototypes'?...
+    """
     given, where = dict(options or {}), f"options.{name}."
     rectify = given.pop("rectify", False)
     if not isinstance(rectify, bool | Mapping):

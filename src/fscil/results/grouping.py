@@ -15,7 +15,7 @@ from fscil.results.significance import Spread, spread
 
 # Keys that say which run it was and where, not what was run.
 _NO_SETTING = frozenset(
-    {"recipe", "seed", "draws", "methods", "accelerator", "devices", "strategy", "precision", "path", "download"}
+    {"recipe", "seed", "draws", "methods", "accelerator", "devices", "strategy", "precision", "path", "download", "log"}
 )
 _SPELLINGS = {"miniimagenet": "mini", "cub": "cub200", "cub2002011": "cub200", "cifar": "cifar100"}
 

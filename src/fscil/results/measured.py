@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from fscil.core.pretraining import NONE
 from fscil.results.grouping import collect, only
 
 SCORES = ("gacc_grid", "aacc", "novel")
@@ -21,7 +22,13 @@ def measured(results: Path) -> Measured:
                 value = group.spread(key)
                 std = None if value is None or value.std is None else round(value.std, 2)
                 scores[key] = None if value is None else {"mean": round(value.mean, 2), "std": std}
-            entry = {"dataset": benchmark.dataset, "recipe": group.first.recipe, "draws": len(group.results)}
+            entry: dict[str, Any] = {
+                "dataset": benchmark.dataset,
+                "recipe": group.first.recipe,
+                "draws": len(group.results),
+            }
+            if group.first.pretraining != NONE:
+                entry["pretraining"] = group.first.pretraining
             found.setdefault(group.first.method, []).append({**entry, **scores})
     return found
 
