@@ -101,7 +101,10 @@ class FakeLearner:
     def threshold(self) -> float:
         return 0.9
 
-    def set_threshold(self, value: float | None) -> None:
+    def false_alarms(self) -> float | None:
+        return None
+
+    def set_threshold(self, value: float | None = None, false_alarms: float | None = None) -> None:
         self.generation += 1
 
     def forget(self, name: str) -> None:

@@ -20,8 +20,8 @@ from sklearn.utils.validation import assert_all_finite, column_or_1d, validate_d
 from fscil.teach import arrays
 from fscil.teach.arrays import ImageInputError
 from fscil.teach.encoders.loading import find
-from fscil.teach.learning import calibration
 from fscil.teach.learning.encoder import Encoder
+from fscil.teach.learning.head import Head
 from fscil.teach.learning.knowledge import ClassMemory, Knowledge
 from fscil.teach.project.pictures import Picture, read_all
 from fscil.teach.project.records import Skipped
@@ -35,11 +35,23 @@ class FSCILClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfor
     (n, h, w, 1, 3 or 4), or rows of square pictures in grey (n, side * side).
     `predict_proba` gives the probability of each class of `classes_` if the image shows one of them (rows sum to 1);
     `unknown_proba` that it shows none.
+
+    Examples:
+        >>> from sklearn.datasets import load_digits
+        >>> digits, labels = load_digits(return_X_y=True)
+        >>> images = (digits.reshape(-1, 8, 8, 1).repeat(3, axis=-1) * 15).astype("uint8")
+        >>> first = [row for name in (0, 1, 2) for row in (labels == name).nonzero()[0][:5]]  # five of each
+        >>> classifier = FSCILClassifier().fit(images[first], labels[first])
+        >>> more = (labels == 3).nonzero()[0][:5]
+        >>> classifier.partial_fit(images[more], labels[more]).classes_.tolist()  # a class more, the others stay
+        [0, 1, 2, 3]
+        >>> classifier.predict_proba(images[:2]).shape
+        (2, 4)
     """
 
     classes_: np.ndarray
     knowledge_: Knowledge
-    calibration_: calibration.Calibration
+    head_: Head
 
     def __init__(
         self, encoder: str = "glyphs", unknown: Any = None, value_range: tuple[float, float] | None = None
@@ -50,7 +62,7 @@ class FSCILClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfor
 
     def fit(self, X: Any, y: Any) -> FSCILClassifier:  # noqa: N803  (scikit-learn's names)
         """Start over with these images."""
-        for name in ("classes_", "knowledge_", "calibration_"):
+        for name in ("classes_", "knowledge_", "head_"):
             self.__dict__.pop(name, None)
         self.__dict__.pop("n_features_in_", None)
         return self.partial_fit(X, y)
@@ -80,10 +92,11 @@ class FSCILClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfor
             known[label] = ClassMemory.make(0, str(label), ids, both, self._network().space)
         self.classes_ = np.array(sorted(known))
         self.knowledge_ = Knowledge(tuple(known[label] for label in self.classes_.tolist()), self._network().space)
-        self.calibration_ = calibration.fit(self.knowledge_, self._network().prior)
+        self.head_ = Head(self.knowledge_)
         return self
 
     def predict(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The class of each image, or `unknown`."""
         chances = self._chances(X)
         best = chances[:, :-1].argmax(1)
         answers = self.classes_[best]
@@ -93,15 +106,17 @@ class FSCILClassifier(ClassNamePrefixFeaturesOutMixin, ClassifierMixin, Transfor
         return np.where(nothing_fits, self.unknown, answers)
 
     def predict_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The probability of each class of `classes_`, if it is one of them."""
         known = self._chances(X)[:, :-1]
         return known / known.sum(1, keepdims=True)
 
     def unknown_proba(self, X: Any) -> np.ndarray:  # noqa: N803
+        """The probability that an image shows none of the classes."""
         return self._chances(X)[:, -1]
 
     def _chances(self, X: Any) -> np.ndarray:  # noqa: N803
         self._must_be_fitted()
-        return self.calibration_.probabilities(self.knowledge_.scores(self._vectors(X)))
+        return self.head_.probabilities(self._vectors(X))
 
     def transform(self, X: Any) -> np.ndarray:  # noqa: N803
         """The features that classes are told apart by: (n, width) float32. What was learned does not change them."""

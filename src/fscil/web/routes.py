@@ -58,6 +58,7 @@ def reading_routes(projects: Projects) -> APIRouter:
             classes=len(classes),
             images=sum(each.images for each in classes),
             threshold=learner.threshold(),
+            false_alarms=learner.false_alarms(),
             undo=pending[-1] if pending else None,
             projects=projects.names,
             encoders=projects.encoders,
@@ -229,6 +230,6 @@ def teaching_routes() -> APIRouter:
     @router.post("/threshold")
     async def threshold(served: Chosen, question: schemas.Threshold) -> schemas.Done:
         """How sure an answer must be before it is given."""
-        return await done(served, "Threshold set.", served.learner.set_threshold, question.value)
+        return await done(served, "Threshold set.", served.learner.set_threshold, question.value, question.false_alarms)
 
     return router

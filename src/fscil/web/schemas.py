@@ -36,7 +36,10 @@ class State(BaseModel):
     classes: int
     images: int
     threshold: float = Field(
-        description="Similarity (-1 to 1) to the nearest class below which the answer is 'unknown'."
+        description="Likeness (about 0 to 1) to the nearest class below which the answer is 'unknown'."
+    )
+    false_alarms: float | None = Field(
+        description="Share of pictures of known classes that may be called unknown; null: the threshold is set."
     )
     undo: str | None = Field(description="What undo would take back.")
     projects: list[str] = Field(description="All that this server shows; the first is the one it was started with.")
@@ -115,7 +118,14 @@ class Threshold(Question):
         ge=-1,
         le=1,
         strict=True,
-        description="Similarity below which the answer is 'unknown'; null: estimated from the images.",
+        description="Likeness below which the answer is 'unknown'; null: estimated from the images.",
+    )
+    false_alarms: float | None = Field(
+        default=None,
+        ge=0,
+        lt=1,
+        strict=True,
+        description="Share of pictures of known classes that may be called unknown; null: the usual one.",
     )
 
 
