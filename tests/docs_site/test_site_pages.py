@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from markdown import markdown
 
+from docs_maker.methods_index import methods_index
 from docs_maker.notebook_page import notebook_page
 from docs_maker.site_hooks import expanded
 from docs_maker.site_links import Places, with_links
@@ -126,3 +127,31 @@ def test_a_notebook_is_a_page_with_what_it_printed_and_drew(tmp_path: Path) -> N
         "```python\nplot()\n```\n\n![What the cell drew](mine-1.png)\n\n"
         "```python\ntable()\n```\n\n| a |\n| - |\n| 1 |\n"
     )
+
+
+def test_the_list_of_methods_has_pages_and_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def measured(data: str, mean: float) -> dict[str, object]:
+        return {"dataset": data, "gacc_grid": {"mean": mean, "std": 0.1}}
+
+    def method(name: str, mark: str, verified: list[dict[str, object]]) -> dict[str, object]:
+        return {
+            "name": name, "title": name.upper(), "paper": "P 2024", "summary": "Does it.", "mark": mark,
+            "mark_means": "a bound" if mark else "", "verified": verified,
+        }  # fmt: skip
+
+    described = [
+        method("alice", "", [measured("cifar100", 60.5), measured("cifar100", 9.25), measured("glyphs", 80.0)]),
+        method("joint", "reference", [{"dataset": "glyphs", "gacc_grid": None}]),
+    ]
+    monkeypatch.setattr("docs_maker.methods_index.describe_methods", lambda results: described)
+    (tmp_path / "methods").mkdir()
+    (tmp_path / "methods" / "alice.md").touch()
+    rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in methods_index(tmp_path, tmp_path).splitlines()
+        if line.startswith("|")
+    ]
+    assert rows[0][3:] == ["gAcc, grid, CIFAR-100", "gAcc, grid, glyphs"]
+    assert rows[2] == ["[ALICE](alice.md)", "P 2024", "Does it.", "9.25 to 60.50", "80.00"]
+    assert rows[3] == ["JOINT", "P 2024", "Does it.", "", ""]
+    assert "*reference*: a bound" in methods_index(tmp_path, tmp_path)
