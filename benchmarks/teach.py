@@ -25,6 +25,7 @@ from statistics import median
 import numpy as np
 import torch
 import torch.nn.functional as F
+from scipy.special import softmax
 from sklearn.metrics import roc_auc_score
 from torch import Tensor
 from tune_glyphs import pseudo_benchmark
@@ -38,8 +39,7 @@ from fscil.teach import Learner
 from fscil.teach.encoders import embedding, package
 from fscil.teach.encoders.embedding import Embedding
 from fscil.teach.encoders.statistics import SHRINKAGE_OF, from_base
-from fscil.teach.learning import calibration
-from fscil.teach.learning.calibration import Calibration
+from fscil.teach.learning.head import Head
 from fscil.teach.learning.knowledge import ClassMemory, Knowledge
 from fscil.teach.project import changes
 from fscil.teach.project.pictures import Picture
@@ -138,14 +138,21 @@ def whitened(world: World, shots: Tensor, queries: Tensor) -> Tensor:
 
 def chosen(world: World, shots: Tensor, queries: Tensor) -> Tensor:
     vectors = world.embedding(shots.flatten(0, 1)).unflatten(0, shots.shape[:2])
-    prototypes = torch.from_numpy(project_of(vectors, world.embedding))
+    prototypes = torch.from_numpy(project_of(vectors, world.embedding).prototypes)
     return world.embedding(queries) @ prototypes.T
 
 
-def project_of(vectors: Tensor, fitted: Embedding) -> np.ndarray:
-    ids = [str(row) for row in range(vectors.shape[1])]
-    memories = [ClassMemory.make(c, str(c), ids, v.numpy(), fitted.space) for c, v in enumerate(vectors)]
-    return Knowledge(tuple(memories), fitted.space).weights
+def headed(world: World, shots: Tensor, queries: Tensor) -> Tensor:
+    vectors = world.embedding(shots.flatten(0, 1)).unflatten(0, shots.shape[:2])
+    return torch.from_numpy(Head(project_of(vectors, world.embedding)).judge(world.embedding(queries).numpy())[0])
+
+
+def project_of(vectors: Tensor, fitted: Embedding) -> Knowledge:
+    memories = [
+        ClassMemory.make(c, str(c), [f"{c:03}-{row:03}" for row in range(len(v))], v.numpy(), fitted.space)
+        for c, v in enumerate(vectors)
+    ]
+    return Knowledge(tuple(memories), fitted.space)
 
 
 def tuned(world: World, shots: Tensor, queries: Tensor) -> Tensor:
@@ -173,7 +180,8 @@ CLASSIFIERS: dict[str, Callable[[World, Tensor, Tensor], Tensor]] = {
     "YourSelf's FR, trained on the base classes once": rectified,
     "YourSelf's FR, tuned at every session": tuned,
     "all layers, whitened by the base classes": whitened,
-    "whitened and FR: what a project does": chosen,
+    "class means of whitened and FR": chosen,
+    "a project's head on whitened and FR: what it does": headed,
 }
 
 
@@ -205,12 +213,12 @@ def sizes(world: World, few: int = 2, many: int = 20) -> None:
         for half in (0, 1):
             picked = tuple(small[c] if c % 2 == half else large[c] for c in range(total))
             mixed = Knowledge(picked, world.embedding.space)
-            for weights in (mixed.prototypes, mixed.weights):
-                right = 100 * ((queries @ weights.T).argmax(1) == labels)
+            for scores in (queries @ mixed.prototypes.T, Head(mixed).judge(queries)[0]):
+                right = 100 * (scores.argmax(1) == labels)
                 is_small = labels % 2 == half
                 rows.append([right[is_small].mean(), right[~is_small].mean(), right.mean()])
     print(f"accuracy, percent   classes of {few}   classes of {many}   all")
-    for at, name in enumerate(("nearest mean", "corrected")):
+    for at, name in enumerate(("nearest mean", "what it does")):
         print(f"{name:18s}" + "".join(f"{value:12.1f}" for value in np.mean(rows[at::2], 0)))
 
 
@@ -230,13 +238,13 @@ def _unknown(world: World, count: int, shots: int, draw: int, half: int) -> dict
     knowledge = project(world, known, draw, shots)
     images = world.test.shape[1]
     labels = np.repeat(np.arange(count), images)
-    found = knowledge.scores(world.embedding(world.test[known].flatten(0, 1)).numpy())
-    other = knowledge.scores(world.embedding(world.test[strange].flatten(0, 1)).numpy())
-    fitted = calibration.fit(knowledge, world.embedding.prior)
-    sure, sure_other = fitted.probabilities(found), fitted.probabilities(other)
+    head = Head(knowledge)
+    asked = world.embedding(world.test[known].flatten(0, 1)).numpy()
+    asked_other = world.embedding(world.test[strange].flatten(0, 1)).numpy()
+    sure, sure_other = head.probabilities(asked), head.probabilities(asked_other)
+    (found, likeness), (other, likeness_other) = head.judge(asked), head.judge(asked_other)
     truth = np.r_[np.ones(len(found)), np.zeros(len(other))]
-    raw = Calibration(1 / 16, -9)  # a plain softmax with the scale of base training, no 'unknown'
-    plain, plain_other = raw.probabilities(found), raw.probabilities(other)
+    plain, plain_other = (softmax(head.calibration.temperature**-1 * scores, axis=1) for scores in (found, other))
     # Calibration is judged where it was made for: four pictures in five show a class that was taught.
     some = np.random.default_rng(0).choice(len(other), min(len(other), len(found) // 4), replace=False)
     answers = np.r_[sure.argmax(1) == labels, sure_other[some].argmax(1) == count]
@@ -248,12 +256,12 @@ def _unknown(world: World, count: int, shots: int, draw: int, half: int) -> dict
         "known pictures called unknown": 100 * float(1 - accepted.mean()),
         "right among those accepted": 100 * float((sure.argmax(1) == labels)[accepted].mean()),
         "pictures of classes never taught that are called unknown": 100 * float((sure_other.argmax(1) == count).mean()),
-        "AUROC of the similarity": 100 * roc_auc_score(truth, np.r_[found.max(1), other.max(1)]),
+        "AUROC of the likeness": 100 * roc_auc_score(truth, np.r_[likeness, likeness_other]),
         "AUROC of the largest softmax": 100 * roc_auc_score(truth, np.r_[plain.max(1), plain_other.max(1)]),
         "ECE, calibrated": ece(np.r_[sure.max(1), sure_other[some].max(1)], answers),
         "ECE, plain softmax": ece(np.r_[plain.max(1), plain_other[some].max(1)], before),
-        "level": fitted.level,
-        "temperature": fitted.temperature,
+        "level": head.calibration.level,
+        "temperature": head.calibration.temperature,
     }
 
 

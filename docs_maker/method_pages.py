@@ -14,7 +14,7 @@ from fscil.metrics.names import label
 from fscil.pages.kit.prose import plus_minus
 from fscil.pages.kit.table import markdown, table
 from fscil.paper.printed import datasets
-from fscil.results.grouping import Group, MeasuredBenchmark, dataset_key
+from fscil.results.grouping import Group, MeasuredBenchmark, dataset_key, only
 
 BEGIN, END = "<!-- numbers: made by `make docs` -->", "<!-- end of numbers -->"
 _COLUMNS = [key for key in COLUMNS if key != "gacc_exact"]  # pages compare with published values
@@ -22,7 +22,7 @@ _COLUMNS = [key for key in COLUMNS if key != "gacc_exact"]  # pages compare with
 
 def method_pages(measured: Sequence[MeasuredBenchmark], root: str, docs: Path) -> dict[Path, str]:
     """The pages under docs/methods that have a place for numbers, with the numbers in it; `root` as seen from there."""
-    pages = {}
+    pages, measured = {}, only(measured, rectified=False)
     for path in sorted((docs / "methods").glob("*.md")):
         text = path.read_text(encoding="utf-8")
         if BEGIN not in text:

@@ -289,7 +289,7 @@ FOREIGN = {
     ),
     "a path for a hash": ("UPDATE images SET sha256 = '../../../etc/passwd' WHERE id = 2", "no proper hash"),
     "media": ("UPDATE images SET media = 'text/html' WHERE id = 2", "media type"),
-    "threshold": ("UPDATE meta SET value = 'nan' WHERE key = 'threshold'", "its threshold makes no sense"),
+    "threshold": ("UPDATE meta SET value = 'nan' WHERE key = 'level'", "its threshold makes no sense"),
     "generation": ("UPDATE meta SET value = 'x' WHERE key = 'generation'", "its generation makes no sense"),
     "encoder": ("UPDATE meta SET value = '[]' WHERE key = 'encoder'", "its encoder makes no sense"),
     "dimensions": (

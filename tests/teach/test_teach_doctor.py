@@ -16,6 +16,7 @@ from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics import summary
 from fscil.teach import Diagnosis, Finding, Learner
 from fscil.teach.learning.expectation import wilson
+from fscil.teach.learning.head import Head
 
 
 def kinds(diagnosis: Diagnosis) -> dict[str, list[Finding]]:
@@ -49,14 +50,15 @@ def test_leave_one_out_accuracy_is_counted(learner: Learner) -> None:
     """Against the slow way: take each image out of the project, ask, undo. Calibration stays that of the whole."""
     healthy(learner, 3, 3)
     diagnosis = learner.doctor()
-    level = learner.threshold()
+    level, chosen = learner.threshold(), learner.snapshot().head.settings
     right = 0
     for character in NOVEL[:3]:
         for image, info in zip(characters(character, 3), learner.images(character), strict=True):
             learner.remove_image(info.id)
             vector = learner.encoder.vectors(learner.encoder.features([image]))
-            scores = learner.snapshot().knowledge.scores(vector)[0]
-            right += learner.snapshot().knowledge.names[scores.argmax()] == character and scores.max() > level
+            head = Head(learner.snapshot().knowledge, settings=chosen)
+            scores, likeness = head.judge(vector)
+            right += head.knowledge.names[scores.argmax()] == character and likeness[0] > level
             learner.undo()
     assert diagnosis.expected_accuracy == pytest.approx(100 * right / 9)
 

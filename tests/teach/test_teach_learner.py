@@ -19,6 +19,7 @@ from teach_samples import NOVEL, characters, encoded, noise
 
 from fscil.core.errors import InputError
 from fscil.teach import Learner
+from fscil.teach.learning.calibration import FALSE_ALARMS
 from fscil.teach.project.pictures import read_all
 from fscil.teach.project.store import UNDO_DEPTH
 
@@ -258,6 +259,27 @@ def test_the_threshold_can_be_set_and_estimated_again(learner: Learner) -> None:
     for bad in (2, -1.5, float("nan")):
         with pytest.raises(InputError, match="from -1 to 1"):
             learner.set_threshold(bad)
+
+
+def test_false_alarms_can_be_set_and_taken_back(learner: Learner) -> None:
+    for character in (A, B, C):
+        learner.learn(character, characters(character, 8))
+    usual = learner.threshold()
+    assert learner.false_alarms() == FALSE_ALARMS
+    learner.set_threshold(false_alarms=0.3)
+    assert learner.threshold() > usual
+    assert learner.false_alarms() == 0.3
+    learner.set_threshold(0.1)
+    assert learner.false_alarms() is None
+    assert learner.undo() == "threshold set to 0.100"
+    assert learner.false_alarms() == 0.3
+    assert learner.undo() == "false alarms set to 30 %"
+    assert (learner.threshold(), learner.false_alarms()) == (usual, FALSE_ALARMS)
+    for bad in (1, -0.1, float("nan")):
+        with pytest.raises(InputError, match="share of the pictures"):
+            learner.set_threshold(false_alarms=bad)
+    with pytest.raises(InputError, match="not both"):
+        learner.set_threshold(0.5, 0.1)
 
 
 def test_explanations_are_the_nearest_training_images(taught: Learner) -> None:

@@ -19,6 +19,7 @@ from teach_samples import NOVEL, characters, encoded
 from fscil.core.errors import InputError
 from fscil.teach import ExportReport, Learner, import_onnx
 from fscil.teach.encoders.exported_model import pack, sealed, unpack
+from fscil.teach.learning.head import Head
 from fscil.teach.onnx import export as exporting
 from fscil.teach.onnx import graph
 
@@ -80,7 +81,7 @@ def test_what_the_model_says_of_itself(taught: Learner, exported: Exported) -> N
     said = session.get_modelmeta().custom_metadata_map
     assert json.loads(said["classes"]) == [*NOVEL[:8], "unknown"]
     assert float(said["threshold"]) == taught.threshold()
-    assert float(said["temperature"]) == taught.snapshot().calibration.temperature
+    assert float(said["temperature"]) == taught.snapshot().head.calibration.temperature
     (images,) = session.get_inputs()
     assert (images.name, images.type, images.shape[3]) == ("images", "tensor(uint8)", 3)
 
@@ -127,6 +128,54 @@ def test_a_threshold_that_was_set_travels(exported: Exported, tmp_path: Path) ->
         assert again.threshold() != 0.123
 
 
+def former_answer() -> onnx.ModelProto:
+    """What version 2 of the format answered with: similarity to class means."""
+    nodes = [
+        onnx.helper.make_node("MatMul", ["fscil_after_embedded", "fscil_prototypes"], ["fscil_after_near"]),
+        onnx.helper.make_node("Softmax", ["fscil_after_near"], ["confidences"], axis=1),
+        onnx.helper.make_node("Identity", ["fscil_after_embedded"], ["embedding"]),
+    ]
+    width = ["batch", None]
+    ends = [onnx.helper.make_tensor_value_info(name, 1, width) for name in ("confidences", "embedding")]
+    start = [
+        onnx.helper.make_tensor_value_info(name, 1, width) for name in ("fscil_after_embedded", "fscil_prototypes")
+    ]
+    return onnx.helper.make_model(
+        onnx.helper.make_graph(nodes, "former", start, ends),
+        opset_imports=[onnx.helper.make_opsetid("", 20)],
+        ir_version=graph.IR_VERSION,
+    )
+
+
+def test_a_model_of_the_version_before_goes_on(taught: Learner, exported: Exported, tmp_path: Path) -> None:
+    whole = onnx.load(exported[0])
+    kept = {entry.key: entry.value for entry in whole.metadata_props if entry.key != "fscil_sha256"}
+    body = graph.embedding_of(whole)
+    model = onnx.compose.merge_models(body, former_answer(), [(body.graph.output[0].name, "fscil_after_embedded")])
+    del model.graph.input[1:]
+    means = taught.snapshot().knowledge.prototypes.T
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.ascontiguousarray(means), "fscil_prototypes"))
+    prior = {"temperature": 0.1, "level": 0.6, "similarity": taught.encoder.space.similarity, "trust": 1.0}
+    space = {**json.loads(kept["space"]), "prior": prior}
+    del kept["softness"], kept["false_alarms"]
+    former = {**kept, "fscil_format": "2", "set_threshold": "0.2", "space": json.dumps(space)}
+    onnx.helper.set_model_props(model, former)
+    (tmp_path / "former.onnx").write_bytes(sealed(model.SerializeToString()))
+    with import_onnx(tmp_path / "former.onnx", tmp_path / "p") as learner:
+        assert [p.label for p in learner.predict(taught_pictures())] == [
+            p.label for p in taught.predict(taught_pictures())
+        ]
+        assert learner.false_alarms() == 0.0  # a mean is nearer than 0.2 to every image
+        assert learner.export(tmp_path / "new.onnx").largest_difference < 1e-4
+    session = onnxruntime.InferenceSession(tmp_path / "new.onnx", providers=["CPUExecutionProvider"])
+    assert session.get_modelmeta().custom_metadata_map["false_alarms"] == "0.0"
+    assert "fscil_prototypes" not in [tensor.name for tensor in onnx.load(tmp_path / "new.onnx").graph.initializer]
+
+
+def taught_pictures() -> list[np.ndarray]:
+    return [image for character in NOVEL[:8] for image in characters(character, 2)]
+
+
 def test_the_script_without_this_package(exported: Exported, taught: Learner, tmp_path: Path) -> None:
     code = [line for line in EXAMPLE.read_text().splitlines() if line.strip() and not line.startswith('"""')]
     assert len(code) <= 15
@@ -147,12 +196,15 @@ def test_a_model_that_disagrees_is_not_left_behind(
     taught: Learner, exported: Exported, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = graph.set_knowledge
-    taught_model = onnx.load(exported[0])
+    width = taught.encoder.space.width
+    without_classes = graph.answered(graph.embedding_of(onnx.load(exported[0])), width)
 
-    def wrong(model: object, weights: np.ndarray, *rest: object) -> None:
-        right(model, weights[::-1], *rest)
+    def wrong(model: onnx.ModelProto, head: Head, metadata: dict[str, str]) -> None:
+        other = Head(head.knowledge)
+        object.__setattr__(other, "_place", head._place[::-1])
+        right(model, other, metadata)
 
-    monkeypatch.setattr(exporting, "_without_classes", lambda *_: taught_model)
+    monkeypatch.setattr(exporting, "_without_classes", lambda *_: without_classes)
     monkeypatch.setattr(graph, "set_knowledge", wrong)
     with pytest.raises(InputError, match="disagrees with the project"):
         taught.export(tmp_path / "wrong.onnx")
@@ -243,8 +295,9 @@ def with_space(change: dict[str, object]) -> Callable[[str], str]:
         ("set_threshold", lambda text: "inf"),
         ("set_threshold", lambda text: "7"),
         ("training_vectors", lambda text: pack(np.where(np.arange(unpack(text, (-1,)).size) == 5, np.nan, 0))),
-        ("space", with_space({"prior": {"temperature": float("nan"), "level": 0, "similarity": 0.5, "trust": 1}})),
-        ("space", with_space({"prior": {"temperature": 0, "level": 0, "similarity": 0.5, "trust": 1}})),
+        ("false_alarms", lambda text: "1"),
+        ("false_alarms", lambda text: "nan"),
+        ("space", with_space({"prior": {"similarity": float("nan")}})),
         ("space", with_space({"prior": {}})),
         ("space", with_space({"groups": [[1, float("inf")]]})),
         ("space", with_space({"axes": pack(np.full((2, 4), np.inf))})),

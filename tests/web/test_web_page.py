@@ -4,108 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import LONG, dense_points, draw, launch, module
+from browser import DESKTOP, LONG, Tab, dense_points, draw, violations
 from strokes import CHARACTERS, drawn
 from web_clients import picture, serving
 
 from fscil.teach import Learner
 from fscil.web.app import create_app
-from fscil.web.demo import DIGITS, make_demo
+from fscil.web.demo import DIGITS
 from fscil.web.serve import _link, check
-
-DESKTOP = {"width": 1280, "height": 900}
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("demo") / "project"
-    make_demo(folder, "glyphs").close()
-    return folder
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Any]:
-    with module("playwright.sync_api").sync_playwright() as playwright:
-        browser = launch(playwright)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def address(chrome: Any, demo: Path, tmp_path: Path) -> Iterator[str]:
-    """A server with a copy of the demo project."""
-    folder = tmp_path / "digits"
-    shutil.copytree(demo, folder)
-    with Learner.open(folder) as learner, serving(create_app(learner, demo=True)) as address:
-        yield address
-
-
-class Tab:
-    """One page, and everything its console complained about."""
-
-    def __init__(self, context: Any, address: str) -> None:
-        context.set_default_timeout(LONG)
-        self.page = context.new_page()
-        self.complaints: list[str] = []
-        self.page.on("console", lambda said: said.type in ("error", "warning") and self.complaints.append(said.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
-        self.open(address)
-
-    def open(self, address: str) -> None:
-        self.page.goto(address)
-        self.page.wait_for_selector("#class-list li")
-
-    def teach(self, name: str, like: str, seeds: range) -> None:
-        """Draw a few and teach them; the last drawing is taken along by the Learn button."""
-        for seed in seeds:
-            draw(self.page, "#teach-pad", like, seed)
-            if seed != seeds[-1]:
-                self.page.click("#keep")
-        self.page.fill("#teach-name", name)
-        self.page.press("#teach-name", "Enter")
-        self.page.wait_for_function("name => document.querySelector('#lesson strong')?.textContent === name", arg=name)
-        self.wait_for_classes(name)
-
-    def ask(self, like: str, seed: int) -> str:
-        """What the page says about a drawing, once it has explained it."""
-        if self.page.is_enabled("#try-clear"):
-            self.page.click("#try-clear")
-        draw(self.page, "#try-pad", like, seed)
-        self.wait_until_explained()
-        return str(self.page.inner_text("#verdict-name"))
-
-    def wait_until_explained(self) -> None:
-        """What is on the sheet now: on a slow machine half a drawing is explained as well."""
-        latest = "document.getElementById('because').dataset.round === document.getElementById('try').dataset.round"
-        self.page.wait_for_function(f"() => {latest} && !document.getElementById('because').hidden")
-
-    def wait_for_answer(self, expected: str) -> None:
-        script = "text => document.getElementById('verdict-name').textContent === text"
-        self.page.wait_for_function(script, arg=expected)
-
-    def classes(self) -> list[str]:
-        return self.page.locator("#class-list .class-name").all_inner_texts()
-
-    def wait_for_classes(self, *expected: str) -> None:
-        script = (
-            "names => names.every(n => [...document.querySelectorAll('.class-name')].some(e => e.textContent === n))"
-        )
-        self.page.wait_for_function(script, arg=list(expected))
-
-
-@pytest.fixture
-def tab(chrome: Any, address: str) -> Iterator[Tab]:
-    context = chrome.new_context(viewport=DESKTOP)
-    tab = Tab(context, address)
-    yield tab
-    context.close()
-    assert tab.complaints == []
 
 
 def test_draw_five_teach_draw_again(tab: Tab) -> None:
@@ -274,6 +184,136 @@ def test_correct_an_answer_and_export(tab: Tab) -> None:
     assert download.value.suggested_filename.endswith(".onnx")
 
 
+@pytest.mark.usefixtures("kept_traces")
+def test_an_export_says_what_it_does(tab: Tab) -> None:
+    page = tab.page
+    page.evaluate("""() => {
+      window.stages = [];
+      const said = document.getElementById("export-stage");
+      new MutationObserver(() => window.stages.push(said.textContent)).observe(said, { childList: true });
+    }""")
+    with page.expect_download(timeout=LONG):
+        page.click("#export")
+    page.wait_for_selector("#export:enabled")
+    stages = page.evaluate("window.stages")
+    assert stages[0] == "Exporting…"
+    assert stages[-1] == "Downloading, 100\u202f%…"
+    assert page.is_hidden("#export-stage")
+
+
+def test_names_that_are_nearly_the_same_are_asked_about(tab: Tab) -> None:
+    page = tab.page
+    tab.teach("star", "star", range(2))
+
+    def teach(name: str, seed: int, answer: str) -> None:
+        draw(page, "#teach-pad", "star", seed)
+        page.fill("#teach-name", name)
+        page.press("#teach-name", "Enter")
+        page.wait_for_selector("dialog.ask")
+        assert "star" in page.inner_text("dialog h2")
+        page.click(f"dialog button:has-text('{answer}')")
+        page.wait_for_selector("dialog", state="detached")
+
+    teach("STAR", 10, "Cancel")
+    assert page.input_value("#teach-name") == "STAR"  # nothing is lost
+    page.click(".frames .cross", force=True)
+    teach("Stars", 11, "It is star")
+    page.wait_for_function("() => document.querySelector('[data-class=\"star\"] .images').textContent === '3 images'")
+    teach("STAR", 12, "STAR is another class")
+    tab.wait_for_classes("STAR")
+    page.click('[data-class="STAR"] .rename')
+    page.fill("#class-list input", "sta-r")
+    page.press("#class-list input", "Enter")
+    page.wait_for_selector("dialog.ask")
+    page.keyboard.press("Escape")
+    assert tab.classes() == [*DIGITS, "star", "STAR"]
+
+
+NEAR = {"STAR": "star", "star!": "star", "stars": "star", "Guinea-Pig": "guinea pig", "Cafe": "café", "cats": "cat",
+        "star": None, "start": None, "class 2": None, "+": None, "bus": None, "bu": None}  # fmt: skip
+
+
+def test_which_names_are_nearly_the_same(tab: Tab) -> None:
+    script = """async ([names, known]) => {
+      const { near } = await import("/static/names.js");
+      return names.map((name) => near(name, known));
+    }"""
+    known = ["star", "guinea pig", "café", "cat", "class 1", "-", "glass"]
+    assert tab.page.evaluate(script, [list(NEAR), known]) == list(NEAR.values())
+
+
+def test_what_was_undone_is_not_spoken_of(tab: Tab) -> None:
+    page = tab.page
+    tab.teach("star", "star", range(3))
+    assert tab.ask("star", 100) == "star"
+    assert "Learned" in page.inner_text("#lesson")
+    page.click("#undo")
+    page.wait_for_selector('[data-class="star"]', state="detached")
+    assert "Learned" not in page.inner_text("#lesson")
+    tab.wait_for_answer("unknown")
+    page.wait_for_function(
+        "() => ![...document.querySelectorAll('#neighbours .neighbour-name')].some(e => e.textContent === 'star')"
+        " || document.getElementById('because').hidden"
+    )
+
+
+def test_a_bad_file_is_marked_and_the_lesson_goes_on(tab: Tab, tmp_path: Path) -> None:
+    page = tab.page
+    page.check('input[value="pictures"]', force=True)
+    payloads = [
+        {"name": name, "mimeType": "image/png", "buffer": content}
+        for name, content in {
+            "a.png": picture(60),
+            "bad.png": b"no image",
+            "b.png": picture(90),
+            "c.heic": b"no",
+        }.items()
+    ]
+    page.set_input_files("#teach-files", payloads)
+    page.fill("#teach-name", "grey")
+    page.press("#teach-name", "Enter")
+    tab.wait_for_classes("grey")
+    page.wait_for_selector(".faulty >> nth=1")
+    assert page.locator(".frames .filled").count() == 2  # those that were not used
+    assert "bad.png: not a PNG" in page.inner_text("#lesson")
+    assert page.inner_text("#frames-count") == "0 of 5"
+    assert page.is_disabled("#learn")
+    page.set_input_files("#teach-files", [payloads[1]])  # nothing of it can be used
+    page.fill("#teach-name", "other")
+    page.press("#teach-name", "Enter")
+    page.wait_for_selector("#notice.failed")
+    page.wait_for_selector(".faulty")
+    assert page.locator(".frames .filled").count() == 1
+    assert tab.classes() == [*DIGITS, "grey"]
+    assert len(tab.complaints) == 1  # the browser's own, of the lesson that was refused
+    assert "400" in tab.complaints.pop()
+
+
+def test_the_check_up_moves_removes_and_keeps(tab: Tab) -> None:
+    """A nine taught as a star among stars is found, and moved with one press."""
+    page = tab.page
+    for seed in range(5):
+        draw(page, "#teach-pad", "star", seed)
+        page.click("#keep")
+    draw(page, "#teach-pad", "0", 3)
+    page.fill("#teach-name", "star")
+    page.press("#teach-name", "Enter")
+    tab.wait_for_classes("star")
+    page.wait_for_selector('[data-kind="looks_like_another"] .move')
+    page.click('[data-kind="looks_like_another"] .move')
+    page.wait_for_function("() => document.querySelector('[data-class=\"star\"] .images').textContent === '5 images'")
+    assert page.inner_text('[data-class="0"] .images') == "6 images"
+    page.click("#notice-undo")
+    page.wait_for_selector('[data-kind="looks_like_another"] .keep-finding')
+    page.click('[data-kind="looks_like_another"] .keep-finding')
+    page.wait_for_selector('[data-kind="looks_like_another"]', state="detached")
+    page.click("#notice-undo")
+    page.wait_for_selector('[data-kind="looks_like_another"] .remove')
+    page.click('[data-kind="looks_like_another"] .remove')
+    page.wait_for_function("() => document.querySelector('[data-class=\"star\"] .images').textContent === '5 images'")
+    assert page.inner_text('[data-class="0"] .images') == "5 images"
+
+
 def test_an_empty_project_says_what_to_do(chrome: Any, tmp_path: Path) -> None:
     with Learner.create(tmp_path / "mine") as learner, serving(create_app(learner)) as address:
         context = chrome.new_context(viewport=DESKTOP)
@@ -333,7 +373,6 @@ LOOKS = {
 @pytest.mark.parametrize("look", LOOKS)
 def test_looks_and_accessibility(chrome: Any, address: str, tmp_path: Path, look: str) -> None:
     """Screenshots (kept with FSCIL_SCREENSHOTS=docs/images), and what axe, an independent checker, finds."""
-    axe = module("axe_playwright_python.sync_playwright")
     context = chrome.new_context(**LOOKS[look])
     tab = Tab(context, address)
     kept = os.environ.get("FSCIL_SCREENSHOTS")
@@ -346,9 +385,7 @@ def test_looks_and_accessibility(chrome: Any, address: str, tmp_path: Path, look
     tab.page.evaluate(
         "phone => phone ? document.getElementById('try').scrollIntoView() : scrollTo(0, 0)", look == "phone"
     )
-    tab.page.wait_for_function("() => document.getAnimations().every(each => each.playState !== 'running')")
-    violations = axe.Axe().run(tab.page).response["violations"]
-    assert [(each["id"], each["nodes"][0]["html"]) for each in violations] == []
+    assert violations(tab.page) == []
     width = tab.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert width[0] <= width[1]  # nothing to scroll sideways
     folder = Path(kept or tmp_path)

@@ -74,7 +74,6 @@ class ConvNet(Backbone):
         """The stages. Their attribute has another name in each class, and stored networks know it by that."""
 
     def enter(self, images: Tensor) -> Tensor:
-        """Prepared images as the first stage takes them."""
         return images
 
     def forward_normalised(self, images: Tensor) -> Tensor:

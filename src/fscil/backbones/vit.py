@@ -33,14 +33,24 @@ class ViT(Backbone):
             self.pretraining = source(config, trunk)
 
     def forward_normalised(self, images: Tensor) -> Tensor:
-        return self._final(self.trunk.blocks(self._embed(images)))
+        return self._final(self.trunk.blocks(self.enter(images)))
 
     def forward_until(self, images: Tensor, stage: int) -> Tensor:
         """The tokens (n, tokens, dim) after block `stage`."""
-        return self.trunk.blocks[: self.checked(stage)](self._embed(self.prepare(images)))
+        return self.trunk.blocks[: self.checked(stage)](self.enter(self.prepare(images)))
 
     def forward_from(self, inner: Tensor, stage: int) -> Tensor:
         return self._final(self.trunk.blocks[self.checked(stage) :](inner))
+
+    def enter(self, images: Tensor) -> Tensor:
+        """Tokens of normalised images, before the first block."""
+        trunk = self.trunk
+        if isinstance(trunk, Transformer):
+            return trunk.embed(images)
+        return trunk.norm_pre(trunk.patch_drop(trunk._pos_embed(trunk.patch_embed(images))))
+
+    def row(self) -> nn.Sequential:
+        return self.trunk.blocks
 
     def last_block(self) -> nn.Module:
         return self.trunk.blocks[-1]
@@ -54,20 +64,13 @@ class ViT(Backbone):
         """Final features, and those after each of `blocks` (1-based): through the final norm, pooled likewise."""
         for block in blocks:
             check_block(block, self.depth)
-        tokens, layers = self._embed(self.prepare(images)), {}
+        tokens, layers = self.enter(self.prepare(images)), {}
         for number, block in enumerate(self.trunk.blocks, start=1):
             tokens = block(tokens)
             if number in blocks:
                 normed = self.trunk.norm(tokens)
                 layers[number] = normed[:, 0] if self.trunk.num_prefix_tokens else normed.mean(1)
         return self._final(tokens), layers
-
-    def _embed(self, images: Tensor) -> Tensor:
-        """Tokens of normalised images, before the first block."""
-        trunk = self.trunk
-        if isinstance(trunk, Transformer):
-            return trunk.embed(images)
-        return trunk.norm_pre(trunk.patch_drop(trunk._pos_embed(trunk.patch_embed(images))))
 
     def _final(self, tokens: Tensor) -> Tensor:
         """Features, from the tokens after the last block."""

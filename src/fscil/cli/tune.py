@@ -49,8 +49,9 @@ def tune(
 ) -> None:
     """Choose a method's options on pseudo-sessions made of base classes; the test set is not touched."""
     from fscil.core.progress import Reporter
-    from fscil.core.storage import claim_folder
+    from fscil.core.storage import claiming
     from fscil.experiments import tune as tuning
+    from fscil.experiments.preflight import check_settings
     from fscil.methods import make
     from fscil.metrics.names import label
     from fscil.pages.kit import table as tables
@@ -73,8 +74,12 @@ def tune(
     tuning.settings(tries or [], method)
     folder = out or Path("runs") / f"{config.recipe}-tune"
     folder = folder if settings.here else folder.resolve()  # workers have another working directory
-    claim_folder(folder, force=False, resume=True)
-    tuned = tuning.tune(config, method, tries or [], folder, Reporter(), settings)
+    reporter = Reporter()
+    with claiming(folder, force=False, resume=True):
+        if settings.here:
+            check_settings(config)
+            tuning.pseudo_sessions(config, reporter)
+    tuned = tuning.tune(config, method, tries or [], folder, reporter, settings)
     trials = tuned.trials
     if not trials:
         raise InputError(f"No setting could be measured: {next(iter(tuned.failures.values())).sentence}")

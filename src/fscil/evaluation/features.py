@@ -16,14 +16,17 @@ from fscil.training.checkpoint import read_tensors, save_tensors, tensors_sha256
 
 
 class FeatureCache:
-    """Features in a folder, one file per (network, images, blocks)."""
+    """Features in a folder, one file per (network, images, blocks); with `None` for a folder they are not kept.
+
+    An untouched network is asked, or the file of an earlier time is read; either gives the same features.
+    """
 
     def __init__(self, folder: Path | None, backbone: Backbone) -> None:
         self.folder, self.backbone = folder, backbone
         self._network = _sha256(backbone)
 
     def check(self) -> None:
-        """Whoever has the network can change it; then nothing that was made of it is what it is called."""
+        """Whoever has the network can change it; then nothing that was made of it is what it is called: refused."""
         if _sha256(self.backbone) != self._network:
             raise RuntimeError("The network was changed after its features were opened; nothing of it was stored.")
 

@@ -22,14 +22,14 @@ from fscil.core.config import Config, DataConfig, to_dict
 from fscil.core.errors import InputError
 from fscil.core.progress import Reporter
 from fscil.core.storage import read_json
-from fscil.data import Benchmark, Dataset, ImageSet, Session, load_benchmark
+from fscil.data import Benchmark, Dataset, ImageSet, Session
 from fscil.evaluation.identity import digest
 from fscil.experiments.engines.record import write_record
 from fscil.experiments.engines.run import run_tasks
 from fscil.experiments.engines.settings import EngineSettings
 from fscil.experiments.engines.task import Failures, Opener, Task
 from fscil.experiments.engines.training import training_task
-from fscil.experiments.runner import Cell, NetworkPlace, NetworkRun
+from fscil.experiments.runner import Cell, NetworkPlace, NetworkRun, load_data
 from fscil.results.significance import Spread, spread
 
 HELD_OUT = 0.3  # share of each base class's training images that plays the test set
@@ -136,7 +136,7 @@ def tune(
 
 
 def pseudo_sessions(config: Config, reporter: Reporter) -> Benchmark:
-    benchmark = load_benchmark(config.data, reporter=reporter)
+    benchmark = load_data(config.data, reporter)
     return pseudo_benchmark(benchmark.session(0), benchmark.class_names, config.data, config.seed)
 
 

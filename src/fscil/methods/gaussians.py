@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fscil.methods.base import means_by_label
+from fscil.methods.rows import appended
 
 _THIN = 8  # times as wide as a class has images
 
@@ -61,7 +62,7 @@ class ClassGaussians:
             self.factors = F.pad(self.factors, (0, new.shape[-1] - self.factors.shape[-1]))
         else:
             new = self._factor(lent.mean(2))
-        self.means, self.factors = torch.cat([self.means, means]), torch.cat([self.factors, new])
+        self.means, self.factors = appended(self.means, means), appended(self.factors, new)
 
     def sample(self, classes: Tensor, per_class: int, generator: torch.Generator) -> Tensor:
         """(len(classes) * per_class, groups, dim), class by class."""

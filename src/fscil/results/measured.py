@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from fscil.core.pretraining import NONE
-from fscil.results.grouping import collect
+from fscil.results.grouping import collect, only
 
 SCORES = ("gacc_grid", "aacc", "novel")
 SHIPPED = Path(__file__).with_name("measured.json")
@@ -15,7 +15,7 @@ Measured = dict[str, list[dict[str, Any]]]  # method -> one entry per data set a
 
 def measured(results: Path) -> Measured:
     found: Measured = {}
-    for benchmark in collect(results):
+    for benchmark in only(collect(results), rectified=False):
         for group in benchmark.groups:
             scores: dict[str, Any] = {}
             for key in SCORES:

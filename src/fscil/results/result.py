@@ -63,6 +63,13 @@ class Result:
         shot = data.get("shot") if isinstance(data, Mapping) else None
         return shot if isinstance(shot, int) and not isinstance(shot, bool) and shot > 0 else None
 
+    @property
+    def rectified(self) -> bool:
+        """Whether YourSelf's FR modules stood before the method (`rectify`), which is another one then."""
+        options = self.config.get("options")
+        own = options.get(self.method) if isinstance(options, Mapping) else None
+        return isinstance(own, Mapping) and own.get("rectify", False) is not False
+
     def quantity(self, key: str) -> float | None:
         """One of SCALARS."""
         if key in ("base_first", "base_last"):

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,25 @@ SMALL = 128  # width of features, below which a network is fastest on one thread
 
 
 class Learner:
-    """Made by `Learner.create` or `Learner.open`."""
+    """A project in a folder, made by `Learner.create` or `Learner.open`; closed by `close` or at the end of a `with`.
+
+    Images are given as paths, as the bytes of a file, as Pillow images or as arrays.
+
+    Examples:
+        >>> import tempfile
+        >>> from PIL import Image, ImageDraw
+        >>> def drawn(shape, size):
+        ...     sheet = Image.new("L", (64, 64), "white")
+        ...     getattr(ImageDraw.Draw(sheet), shape)((32 - size, 32 - size, 32 + size, 32 + size), outline=0, width=6)
+        ...     return sheet
+        >>> with tempfile.TemporaryDirectory() as folder, Learner.create(f"{folder}/a", encoder="glyphs") as learner:
+        ...     rings = learner.learn("ring", [drawn("ellipse", size) for size in (18, 20, 22, 24, 26)])
+        ...     boxes = learner.learn("box", [drawn("rectangle", size) for size in (18, 20, 22, 24, 26)])
+        ...     print(rings.added, boxes.added, [each.name for each in learner.classes()])
+        ...     print([answer.label for answer in learner.predict([drawn("ellipse", 23), drawn("rectangle", 23)])])
+        5 5 ['ring', 'box']
+        ['ring', 'box']
+    """
 
     def __init__(self, path: Path, store: Store, encoder: Encoder | None = None) -> None:
         self.path, self._store = path, store
@@ -77,6 +95,7 @@ class Learner:
 
     @classmethod
     def open(cls, path: str | Path, readonly: bool = False) -> Learner:
+        """A project that is there."""
         path = Path(path).expanduser()
         store = Store(path, readonly=readonly)
         try:
@@ -88,6 +107,7 @@ class Learner:
         return learner
 
     def close(self) -> None:
+        """Let go of the project; everything that was learned is stored already."""
         self._store.close()
 
     def __enter__(self) -> Learner:
@@ -98,6 +118,7 @@ class Learner:
 
     @property
     def encoder_name(self) -> str:
+        """The network that looks at images."""
         return self._reference.name
 
     @property
@@ -124,6 +145,7 @@ class Learner:
     # What is in the project
 
     def classes(self) -> list[records.ClassInfo]:
+        """In the order in which they were taught, with how many images each has."""
         rows = self._store.all(
             "SELECT c.name, count(i.id), c.created FROM classes c "
             "LEFT JOIN images i ON i.class_id = c.id AND i.removed_by IS NULL "
@@ -146,6 +168,7 @@ class Learner:
         return [(info, ids.get(info.name, [])) for info in classes]
 
     def images(self, name: str) -> list[records.ImageInfo]:
+        """The images of a class, in the order in which they came."""
         name = self._stored(name)
         rows = self._store.all(
             "SELECT i.sha256, i.file, i.added FROM images i JOIN classes c ON c.id = i.class_id "
@@ -171,6 +194,7 @@ class Learner:
         return [image_path(self.path, *row).name for row in rows]
 
     def history(self) -> list[records.Change]:
+        """Every change, the undone ones included."""
         rows = self._store.all("SELECT number, at, what, undone FROM changes ORDER BY number")
         return [records.Change(number, at, what, bool(undone)) for number, at, what, undone in rows]
 
@@ -264,14 +288,29 @@ class Learner:
         return self.snapshot().neighbours(self.encoder.embed([item.pixels])[0], count, name)
 
     def threshold(self) -> float:
-        """Similarity (-1..1) to the nearest class below which the answer is 'unknown'."""
-        return self.snapshot().calibration.level
+        """Likeness (about 0..1) to the nearest class below which the answer is 'unknown'."""
+        return self.snapshot().head.calibration.level
 
-    def set_threshold(self, value: float | None) -> None:
-        """None: estimated from the project's own images."""
+    def false_alarms(self) -> float | None:
+        """The share of pictures of known classes that may be called unknown; None where the threshold is set."""
+        head = self.snapshot().head
+        return head.false_alarms if head.set_level is None else None
+
+    def set_threshold(self, value: float | None = None, false_alarms: float | None = None) -> None:
+        """A likeness, or the share of pictures of known classes that may be called unknown: the threshold is then
+        estimated from the project's own images. Neither: estimated, with the usual share.
+        """
+        if value is not None and false_alarms is not None:
+            raise InputError("Give a threshold or a rate of false alarms, not both.")
         if value is not None and not -1 <= float(value) <= 1:
-            raise InputError(f"The threshold is a similarity from -1 to 1; got {value}.")
-        changes.set_threshold(self._store, None if value is None else float(value))
+            raise InputError(f"The threshold is a likeness from -1 to 1; got {value}.")
+        if false_alarms is not None and not 0 <= float(false_alarms) < 1:
+            raise InputError(f"False alarms are a share of the pictures, from 0 to below 1; got {false_alarms}.")
+        changes.set_threshold(
+            self._store,
+            None if value is None else float(value),
+            None if false_alarms is None else float(false_alarms),
+        )
 
     def map(self) -> list[records.MapPoint]:
         """Two coordinates per image. With an encoder that knows its base classes the axes are theirs and stay."""
@@ -302,14 +341,14 @@ class Learner:
         kept = frozenset(json.loads(self._store.meta(changes.KEPT) or "[]"))
         return diagnose(snapshot, files, test, kept)
 
-    def export(self, path: str | Path) -> records.ExportReport:
-        """An ONNX model that answers as the project does."""
+    def export(self, path: str | Path, tell: Callable[[str], None] = lambda stage: None) -> records.ExportReport:
+        """An ONNX model that answers as the project does. `tell` hears what is being done."""
         from fscil.teach.onnx.export import CHECKED, export
 
         clear(Path(path).parent, beside(Path(path)))  # of exports that were killed
         snapshot = self.snapshot()
-        own = [self.image_bytes(image_id) for image_id in snapshot.knowledge.left_out(CHECKED).ids]
-        return export(snapshot, self.encoder, self.path / "state", [item[0] for item in own if item], Path(path))
+        own = [self.image_bytes(image_id) for image_id in snapshot.head.left_out(CHECKED).ids]
+        return export(snapshot, self.encoder, self.path / "state", [item[0] for item in own if item], Path(path), tell)
 
     def backup(self, path: str | Path) -> records.Backup:
         """The whole project in one file, for `restore`; others may go on teaching meanwhile."""

@@ -5,6 +5,7 @@ moment continues from its last state to the same weights as one that never stopp
 """
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -42,6 +43,8 @@ from fscil.training.optimizer import learning_rate, make_optimizer
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
+
+Record = Callable[[int, Mapping[str, float]], None]  # (step, numbers by name)
 
 
 @dataclass
@@ -111,12 +114,14 @@ class Trainer:
         graphs = train.graph == "on" or (train.graph == "auto" and compiled and world == 1)
         self.graphed = GraphedUpdate(self._update, self.augment.generator) if on_gpu and graphs else None
 
-    def run(self, progress: Update | None) -> None:
+    def run(self, progress: Update | None, record: Record | None = None) -> None:
         started = saved = time.monotonic()
         before = self.seconds
         for step in range(self.done, self.total):
             self.losses[step] = self.step(step)
             self.done = step + 1
+            if record and self.fabric.is_global_zero and (self.done % self.epoch_steps == 0 or self.done == self.total):
+                record(self.done, self._epoch())
             now = time.monotonic()
             self.seconds = before + now - started
             if now - saved > self.train.checkpoint_seconds and self.done < self.total:
@@ -125,6 +130,11 @@ class Trainer:
             if progress:
                 progress(self.done, self.total)
         self._finish()
+
+    def _epoch(self) -> dict[str, float]:
+        """What there is to say of the epoch that ends here, or of the part of it that was done."""
+        losses = self.losses[(self.done - 1) // self.epoch_steps * self.epoch_steps : self.done]
+        return {"train/loss": float(losses.mean()), "train/lr": float(self.optimizer.param_groups[0]["lr"])}
 
     def step(self, step: int) -> Tensor:
         """One update; returns the loss over the whole batch."""

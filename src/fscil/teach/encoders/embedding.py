@@ -57,13 +57,12 @@ class Embedding(nn.Module):
         self.register_buffer("centre", torch.zeros(joint))
         self.register_buffer("whitening", torch.zeros(joint, joint))
         self.register_buffer("axes", torch.zeros(2, self.width if whitened else 0))  # of the map of a project
-        # What a project believes before it has images to tell: see `fscil.teach.learning.calibration`.
-        self.prior = {"temperature": 0.1, "level": 0.6, "similarity": 0.7, "trust": 0.02}
+        self.similarity = 0.7  # of two images of one class, before a project has some to tell
         self.eval().requires_grad_(False)
 
     @property
     def space(self) -> Space:
-        return Space(self.groups, self.prior["similarity"])
+        return Space(self.groups, self.similarity)
 
     def forward(self, features: Tensor) -> Tensor:
         """(n, 1 + layers, d), final first -> (n, width)."""
@@ -108,7 +107,7 @@ def save(path: Path, embedding: Embedding, **info: Any) -> None:
     shape = {"layers": embedding.layers, "dim": embedding.dim, "whitened": embedding.whitened}
     # Half precision halves the file and moves similarities in the fourth digit.
     tensors = {name: tensor.half() for name, tensor in embedding.state_dict().items()}
-    save_tensors(path, tensors, {**info, **shape, "prior": embedding.prior, "kind": "embedding"})
+    save_tensors(path, tensors, {**info, **shape, "prior": {"similarity": embedding.similarity}, "kind": "embedding"})
 
 
 def load(path: Path) -> Embedding:
@@ -118,13 +117,11 @@ def load(path: Path) -> Embedding:
     try:
         embedding = Embedding(info["layers"], info["dim"], whitened=info["whitened"])
         embedding.load_state_dict(tensors)
-        embedding.prior = {key: float(info["prior"][key]) for key in embedding.prior}
+        embedding.similarity = float(info["prior"]["similarity"])
     except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise InputError(
             f"{path} is not a whole embedding ({str(error).splitlines()[0]}); take a copy of it."
         ) from None
-    if not all(
-        bool(torch.as_tensor(value).isfinite().all()) for value in (*tensors.values(), *embedding.prior.values())
-    ):
+    if not all(bool(torch.as_tensor(value).isfinite().all()) for value in (*tensors.values(), embedding.similarity)):
         raise InputError(f"{path} has values that are not finite numbers; take a whole copy of it.")
     return embedding

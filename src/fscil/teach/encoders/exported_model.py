@@ -19,7 +19,7 @@ from fscil.core.errors import InputError
 from fscil.teach.learning.encoder import BATCH, Encoder, Reference
 from fscil.teach.learning.knowledge import Space
 
-FORMAT = "2"  # of the metadata; 1 had no checksum
+FORMAT = "3"  # of the metadata; 2 compared with class means, 1 had no checksum besides
 CHECKSUM = "fscil_sha256"
 
 
@@ -54,7 +54,7 @@ def read_model(path: Path) -> tuple[bytes, Any, dict[str, str]]:
     except Exception as error:  # onnx and onnxruntime raise kinds of their own on damaged files
         reason = (str(error) or type(error).__name__).splitlines()[0][:100]
         raise InputError(f"{path} is not a readable ONNX model ({reason}); export the project again.") from None
-    if metadata.get("fscil_format") not in ("1", FORMAT):
+    if metadata.get("fscil_format") not in ("1", "2", FORMAT):
         raise InputError(f"{path} was not written by `fscil export` (or by another version); export the project again.")
     if (metadata["fscil_format"] != "1" or CHECKSUM in metadata) and not _is_whole(content):
         raise InputError(f"{path} is damaged (its checksum differs); take a copy of it, or export the project again.")
@@ -62,6 +62,8 @@ def read_model(path: Path) -> tuple[bytes, Any, dict[str, str]]:
         _space(metadata)
         if metadata["set_threshold"] and not -1 <= float(metadata["set_threshold"]) <= 1:
             raise ValueError("threshold")
+        if metadata.get("false_alarms") and not 0 <= float(metadata["false_alarms"]) < 1:
+            raise ValueError("false_alarms")
     except (KeyError, ValueError, TypeError, RecursionError) as error:
         raise InputError(
             f"{path} was not written by `fscil export` (bad {str(error)[:100]}); export the project again."
@@ -108,15 +110,15 @@ def _names_files(message: Any) -> bool:
     return False
 
 
-def _space(metadata: Mapping[str, str]) -> tuple[Space, dict[str, float], np.ndarray]:
-    """Space, prior and axes."""
+def _space(metadata: Mapping[str, str]) -> tuple[Space, np.ndarray]:
+    """Space and axes."""
     described = json.loads(metadata["space"])
     groups = tuple((int(width), float(weight)) for width, weight in described["groups"])
-    prior = {key: float(described["prior"][key]) for key in ("temperature", "level", "similarity", "trust")}
+    similarity = float(described["prior"]["similarity"])
     weights = [weight for _, weight in groups]
-    if not (all(map(math.isfinite, [*prior.values(), *weights])) and prior["temperature"] > 0 and min(weights) >= 0):
+    if not (all(map(math.isfinite, [similarity, *weights])) and min(weights) >= 0):
         raise ValueError("space: numbers that are not finite")
-    return Space(groups, prior["similarity"]), prior, unpack(described["axes"], (2, -1))
+    return Space(groups, similarity), unpack(described["axes"], (2, -1))
 
 
 class ExportedModel(Encoder):
@@ -126,7 +128,7 @@ class ExportedModel(Encoder):
         self.path = path
         _, self._session, self.metadata = read_model(path)
         self.reference = reference
-        self.space, self.prior, self.axes = _space(self.metadata)
+        self.space, self.axes = _space(self.metadata)
 
     def features(self, pixels: Sequence[np.ndarray]) -> np.ndarray:
         try:
@@ -146,7 +148,8 @@ class ExportedModel(Encoder):
 
 
 def describe_space(encoder: Encoder) -> str:
-    return json.dumps({"groups": encoder.space.groups, "prior": dict(encoder.prior), "axes": pack(encoder.axes)})
+    prior = {"similarity": encoder.space.similarity}
+    return json.dumps({"groups": encoder.space.groups, "prior": prior, "axes": pack(encoder.axes)})
 
 
 def pack(array: np.ndarray) -> str:

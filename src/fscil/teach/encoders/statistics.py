@@ -19,17 +19,11 @@ from fscil.teach.encoders import embedding as embeddings
 from fscil.teach.encoders import package
 from fscil.teach.encoders.embedding import Embedding
 from fscil.teach.encoders.torch_encoder import middle_blocks
-from fscil.teach.learning.calibration import fit as fit_calibration
-from fscil.teach.learning.knowledge import ClassMemory, Knowledge
 from fscil.training.checkpoint import Checkpoint, load_classifier
 
 # Of the networks that come with the package: glyphs by pseudo-projects of base characters, cifar100 by training images
 # of its novel classes (docs/teach.md).
 SHRINKAGE_OF = {"glyphs": 0.1, "cifar100": 10.0}
-# New classes are less well separated than those a network was trained on. The level is lower by so much; and the base
-# classes do not tell the temperature at all, but this one served all networks that were tried.
-LOWER = 0.05
-TEMPERATURE = 0.09
 MAX_IMAGES = 20_000  # of the base classes; more do not sharpen a covariance of this size
 
 
@@ -66,21 +60,18 @@ def from_base(
     view = extract(checkpoint.backbone, images, blocks)
     stacked = torch.stack([view.final, *[view.layers[block] for block in blocks]], 1)
     embedding = embeddings.fit(stacked, labels, blocks, checkpoint.backbone.depth, shrinkage)
-    embedding.prior = _prior(embedding, stacked, labels)
+    embedding.similarity = _similarity(embedding, stacked, labels)
     return embedding
 
 
-def _prior(embedding: Embedding, stacked: Tensor, labels: Tensor) -> dict[str, float]:
-    """What temperature and unknown level a project of twenty base classes with five images each would have."""
-    vectors = embedding(stacked)
-    memories = []
+def _similarity(embedding: Embedding, stacked: Tensor, labels: Tensor) -> float:
+    """Of two images of one base class, on average over twenty classes with five images each."""
+    vectors, found = embedding(stacked), []
     for label in labels.unique()[:20].tolist():
-        rows = torch.nonzero(labels == label).flatten()[:5]
-        ids = tuple(f"{label}-{row}" for row in rows.tolist())
-        memories.append(ClassMemory.make(label, str(label), ids, vectors[rows].numpy(), embedding.space))
-    knowledge = Knowledge(tuple(memories), embedding.space)
-    level = fit_calibration(knowledge, embedding.prior).level - LOWER
-    return {"temperature": TEMPERATURE, "level": level, "similarity": knowledge.similarity, "trust": 1.0}
+        some = vectors[torch.nonzero(labels == label).flatten()[:5]]
+        pairs = len(some) * (len(some) - 1)
+        found.append(float(some.sum(0).square().sum() - len(some)) / max(1, pairs))
+    return sum(found) / len(found)
 
 
 def main(name: str, path: str = "") -> None:
@@ -90,7 +81,7 @@ def main(name: str, path: str = "") -> None:
     embedding = from_base(checkpoint, images, labels, middle_blocks(checkpoint.backbone), shrinkage)
     target = package.embedding_file(name)
     embeddings.save(target, embedding, shrinkage=shrinkage)
-    print(f"{target}: prior {embedding.prior}")
+    print(f"{target}: similarity {embedding.similarity:.3f}")
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ PLAIN = (
 class TorchEncoder(Encoder):
     def __init__(self, reference: Reference, backbone: Backbone, embedding: Embedding) -> None:
         self.reference, self.backbone, self.embedding = reference, backbone, embedding
-        self.space, self.prior, self.axes = embedding.space, embedding.prior, embedding.axes.numpy()
+        self.space, self.axes = embedding.space, embedding.axes.numpy()
         self.note = "" if embedding.whitened else PLAIN
 
     def features(self, pixels: Sequence[np.ndarray]) -> np.ndarray:

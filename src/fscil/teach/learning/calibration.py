@@ -1,101 +1,109 @@
-"""From similarities to probabilities, with 'unknown' as one of the answers.
+"""From scores to probabilities, with 'unknown' as one of the answers.
 
-    p(class c) = exp((s_c - level) / temperature) / Z      p(unknown) = 1 / Z
+    p(class c) ~ exp(s_c / temperature)      p(unknown) ~ max over c of p(class c) * exp((level - likeness) / softness)
 
-So the answer is 'unknown' exactly when no class is more similar than `level`. Both numbers come from the project's own
-images, each left out of its class in turn: scored against all classes it should find its own; scored with its own
-class taken away it is an example of something never taught, and should be unknown. Temperature and level are those
-under which these answers are most probable. With few images the estimate is drawn towards the encoder's prior, and one
-image is enough for an answer.
-
-Pictures that come later differ more from the images of their class than those do from each other: other light, another
-hand, another typeface. So the similarity of a left-out image to its own class is lowered by a share of its lead over
-the best other class (`DISCOUNT`). This and `KNOWN` were chosen on pseudo-projects (see docs/teach.md).
+So the answer is 'unknown' exactly where the likeness does not reach `level`. The project's own images tell all three:
+left out in turn they are pictures of known classes; with their whole class left out they are examples of what was
+never taught. The level is the likeness that a given share of the known ones does not reach (the rate of false alarms).
+Temperature and softness make the right answers most probable. Where images are few, what is usual counts for some.
 """
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from fscil.teach.learning.knowledge import Knowledge
-
-SAMPLE = 256  # images that are left out: a cost that does not grow with the project
+FALSE_ALARMS = 0.05  # share of the pictures of known classes that are called unknown, where the user says nothing
 KNOWN = 0.8  # share of pictures that are assumed to show a class that was taught
-DISCOUNT = 0.25
-PRIOR_WEIGHT = 4.0  # as many images as a prior that was measured counts for
-PRIOR_SPREAD = (0.5, 0.1)  # how far log temperature and level may be off
+TEMPERATURE, SOFTNESS = 0.12, 0.08  # what is usual, as measured on the projects of docs/teach.md
+USUAL_WEIGHT = 4.0  # images that it counts for
+USUAL_SPREAD = 0.5  # how far a logarithm may be off
+STRANGERS = 1.0  # images that the examples of what was never taught count for, all together, in the level
+TINY = 1e-12
 
 
 @dataclass(frozen=True)
 class Calibration:
     temperature: float
-    level: float  # similarity below which nothing fits
+    softness: float
+    level: float  # likeness below which nothing fits
 
-    def probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """(n, classes + 1) from similarities (n, classes); the last column is 'unknown'."""
-        logits = (scores.astype(np.float64) - self.level) / self.temperature
-        logits = np.concatenate([logits, np.zeros((len(logits), 1))], 1)
-        logits -= logits.max(1, keepdims=True)
-        weights = np.exp(logits)
-        return weights / weights.sum(1, keepdims=True)
-
-
-def fit(knowledge: Knowledge, prior: Mapping[str, float]) -> Calibration:
-    """`prior`: temperature, level, and how much they are to be trusted: 1 where they were measured."""
-    from scipy.optimize import minimize  # slow to import
-
-    left = knowledge.left_out(SAMPLE)
-    testable = np.isfinite(left.own)
-    known, found = left.scores[testable].astype(np.float64), left.labels[testable]
-    strange = left.others.astype(np.float64) if left.scores.shape[1] > 1 else np.empty((0, 0))
-    if not len(known):
-        return _without_known(strange, prior)
-    rows = np.arange(len(known))
-    if len(strange):
-        known[rows, found] -= DISCOUNT * max(0.0, known[rows, found].mean() - strange.max(1).mean())
-    total = len(known) + len(strange)
-    share_known, share_strange = KNOWN * total / len(known), (1 - KNOWN) * total / max(1, len(strange))
-    start = np.array([np.log(prior["temperature"]), prior["level"]])
-
-    def loss(x: np.ndarray) -> tuple[float, np.ndarray]:
-        pull = (x - start) / PRIOR_SPREAD
-        value = prior["trust"] * PRIOR_WEIGHT * 0.5 * (pull**2).sum()
-        slope = prior["trust"] * PRIOR_WEIGHT * pull / PRIOR_SPREAD
-        for scores, share, right in ((known, share_known, found), (strange, share_strange, None)):
-            if len(scores):
-                part, part_slope = _cost(scores, right, float(np.exp(x[0])), float(x[1]))
-                value, slope = value + share * part, slope + share * part_slope
-        return float(value), slope
-
-    bounds = [(np.log(0.005), np.log(1.0)), (-1.0, 1.0)]
-    best = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds).x
-    return Calibration(float(np.exp(best[0])), float(best[1]))
+    def probabilities(self, scores: np.ndarray, likeness: np.ndarray) -> np.ndarray:
+        """(n, classes + 1) from scores (n, classes) and likeness (n,); the last column is 'unknown'."""
+        logits = scores / self.temperature
+        nothing = logits.max(1) + (self.level - likeness) / self.softness
+        logits = np.concatenate([logits, nothing[:, None]], 1)
+        weights = np.exp(logits - logits.max(1, keepdims=True))
+        return np.asarray(weights / weights.sum(1, keepdims=True))
 
 
-def _without_known(strange: np.ndarray, prior: Mapping[str, float]) -> Calibration:
-    """No class has two images, so nothing tells how similar images of one class are: the prior does, if measured.
-    Else the level is set between what strangers reach and the most there is.
-    """
-    if prior["trust"] >= 1 or not len(strange):
-        return Calibration(prior["temperature"], prior["level"])
-    middle = (float(np.median(strange.max(1))) + 1) / 2
-    return Calibration(max(0.01, (1 - middle) / 4), middle)
+@dataclass(frozen=True)
+class Rehearsal:
+    """The project's own images, as it judges them when they are left out."""
+
+    scores: np.ndarray  # (n, classes) of images that are left out one by one
+    likeness: np.ndarray  # (n,)
+    labels: np.ndarray  # (n,)
+    strange_scores: np.ndarray  # (m, classes) of images whose whole class is left out; -inf there
+    strange_likeness: np.ndarray  # (m,)
 
 
-def _cost(scores: np.ndarray, right: np.ndarray | None, temperature: float, level: float) -> tuple[float, np.ndarray]:
-    """Negative log likelihood and its slope in (log temperature, level); `right` None: 'unknown' is right."""
-    logits = (scores - level) / temperature
-    top = np.maximum(logits.max(1, keepdims=True), 0)
-    weights = np.exp(logits - top)
-    total = weights.sum(1, keepdims=True) + np.exp(-top)
-    chances = weights / total
-    value = (np.log(total) + top).sum()
-    by_temperature = -(chances * np.where(chances > 0, logits, 0)).sum()
-    by_level = -chances.sum() / temperature
-    if right is not None:
-        wanted = logits[np.arange(len(right)), right]
-        value -= wanted.sum()
-        by_temperature += wanted.sum()
-        by_level += len(right) / temperature
-    return float(value), np.array([by_temperature, by_level])
+def fit(rehearsal: Rehearsal, false_alarms: float, level: float | None) -> Calibration:
+    """`level`: as set by the user."""
+    if level is None:
+        level = level_for(false_alarms, rehearsal.likeness, rehearsal.strange_likeness)
+    temperature = _most_probable(lambda x: _class_cost(rehearsal, float(np.exp(x))), _usual_temperature(rehearsal))
+    softness = _most_probable(lambda x: _unknown_cost(rehearsal, temperature, float(np.exp(x)), level), SOFTNESS)
+    return Calibration(temperature, softness, level)
+
+
+def _usual_temperature(rehearsal: Rehearsal) -> float:
+    """Scores of classes that an image does not show spread about as much as the temperature that is right."""
+    others = np.where(np.isfinite(rehearsal.strange_scores), rehearsal.strange_scores, np.nan)
+    if len(others) < 2 or others.shape[1] < 4:
+        return TEMPERATURE
+    return float(max(np.nanstd(others, axis=1).mean(), 0.01))
+
+
+def level_for(false_alarms: float, known: np.ndarray, strange: np.ndarray) -> float:
+    """The likeness that this share does not reach; between two images it rises evenly."""
+    values = np.concatenate([known, strange])
+    if not len(values):
+        return 0.0
+    weights = np.concatenate([np.ones(len(known)), np.full(len(strange), STRANGERS / max(1, len(strange)))])
+    order = np.argsort(values, kind="stable")
+    below = np.cumsum(weights[order]) - weights[order] / 2
+    return float(np.interp(false_alarms * weights.sum(), below, values[order]))
+
+
+def _most_probable(cost: Callable[[float], float], usual: float) -> float:
+    from scipy.optimize import minimize_scalar  # slow to import
+
+    def total(x: float) -> float:
+        return cost(x) + USUAL_WEIGHT / 2 * ((x - np.log(usual)) / USUAL_SPREAD) ** 2
+
+    bounds = (np.log(usual / 30), np.log(usual * 30))
+    return float(np.exp(minimize_scalar(total, bounds=bounds, method="bounded").x))
+
+
+def _class_cost(rehearsal: Rehearsal, temperature: float) -> float:
+    logits = rehearsal.scores / temperature
+    top = logits.max(1, initial=-np.inf)
+    total = np.log(np.exp(logits - top[:, None]).sum(1)) + top
+    return float((total - logits[np.arange(len(logits)), rehearsal.labels]).sum())
+
+
+def _unknown_cost(rehearsal: Rehearsal, temperature: float, softness: float, level: float) -> float:
+    """Of 'known' and 'unknown' alone; examples of both weigh as they are assumed to come."""
+    judge = Calibration(temperature, softness, level)
+    known, strange = len(rehearsal.likeness), len(rehearsal.strange_likeness)
+    cost = 0.0
+    if known:
+        chances = judge.probabilities(rehearsal.scores, rehearsal.likeness)[:, :-1].sum(1)
+        cost -= KNOWN * (known + strange) / known * float(np.log(np.maximum(chances, TINY)).sum())
+    if strange:
+        chances = judge.probabilities(rehearsal.strange_scores, rehearsal.strange_likeness)[:, -1]
+        cost -= (1 - KNOWN) * (known + strange) / strange * float(np.log(np.maximum(chances, TINY)).sum())
+    return cost

@@ -9,11 +9,13 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from fscil.teach.learning.expectation import expect, learning_curve
-from fscil.teach.learning.knowledge import Knowledge, LeftOut
+from fscil.teach.learning.head import LeftOut
+from fscil.teach.learning.knowledge import Knowledge
 from fscil.teach.learning.prose import finding, finding_key
 from fscil.teach.learning.snapshot import Snapshot
 from fscil.teach.project.records import CurvePoint, Diagnosis, Finding, FolderResult, Severity
 
+CLEARLY = 0.3  # of scores, which are about 1 for the right class and 0 for the others
 FEW = 3  # images; below, one bad image spoils a class
 ENOUGH_GAIN = 1.0  # points: a further step of the learning curve that brings less is not worth taking photographs for
 NEAR_DUPLICATE = 0.985  # similarity: the same picture saved again reaches it, two pictures of one thing do not
@@ -27,9 +29,9 @@ Files = Mapping[str, str]  # image id -> the name it was given by
 
 def diagnose(snapshot: Snapshot, files: Files, test: FolderResult | None, kept: Collection[str] = ()) -> Diagnosis:
     """`kept`: keys of findings that the user has looked at and wants to leave as they are."""
-    knowledge, calibration = snapshot.knowledge, snapshot.calibration
-    left = knowledge.left_out(EXAMINED)
-    curve = learning_curve(knowledge)
+    knowledge, calibration = snapshot.knowledge, snapshot.head.calibration
+    left = snapshot.head.left_out(EXAMINED)
+    curve = learning_curve(snapshot.head)
     findings = [
         *_counts(knowledge),
         *_doubles(knowledge, files),
@@ -122,12 +124,13 @@ class Groups:
 
 def _contradictions(knowledge: Knowledge, left: LeftOut, files: Files) -> list[Finding]:
     """Images that clearly look like another class, and classes where that happens to many."""
-    names, testable, others, found = knowledge.names, np.isfinite(left.own), left.others, []
-    if not testable.any() or others.shape[1] < 2:
+    names, asked, found = knowledge.names, ~left.alone, []
+    if not asked.any() or len(names) < 2:
         return []
-    taken = np.where(testable & (others.max(1) > left.own), others.argmax(1), -1)
+    own, others = left.own, left.others
+    taken = np.where(asked & (others.max(1) > own), others.argmax(1), -1)
     for label, name in enumerate(names):
-        mine = (left.labels == label) & testable
+        mine = (left.labels == label) & asked
         wrong = np.flatnonzero(mine & (taken >= 0))
         # Where nearly all of them go to one class, the two are confusable, which is another finding.
         scattered = len(wrong) > 0 and np.bincount(taken[wrong]).max() < 0.7 * len(wrong)
@@ -139,7 +142,7 @@ def _contradictions(knowledge: Knowledge, left: LeftOut, files: Files) -> list[F
             continue
         for row in wrong:
             # Nearly as near to its own class is a hard case, not a mistake.
-            if others[row].max() - left.own[row] > 0.1:
+            if others[row].max() - own[row] > CLEARLY:
                 image, other = left.ids[row], names[taken[row]]
                 both = [name, other]
                 found.append(
@@ -151,14 +154,14 @@ def _contradictions(knowledge: Knowledge, left: LeftOut, files: Files) -> list[F
 
 
 def _confusable(knowledge: Knowledge, left: LeftOut) -> list[Finding]:
-    names, testable = knowledge.names, np.isfinite(left.own)
-    answers = np.where(testable, left.scores.argmax(1) if left.scores.size else 0, left.labels)
+    names = knowledge.names
+    answers = np.where(left.alone, left.labels, left.scores.argmax(1) if left.scores.size else 0)
     pairs = Counter(
         (min(a, b), max(a, b)) for a, b in zip(left.labels.tolist(), answers.tolist(), strict=True) if a != b
     )
     found = []
     for (a, b), count in pairs.most_common(PAIRS):
-        of = int(((left.labels == a) | (left.labels == b))[testable].sum())
+        of = int(((left.labels == a) | (left.labels == b))[~left.alone].sum())
         if count < 2 and of > 2 * count:
             continue
         one, other = names[a], names[b]
@@ -170,8 +173,8 @@ def _confusable(knowledge: Knowledge, left: LeftOut) -> list[Finding]:
 
 
 def _worst(left: LeftOut, knowledge: Knowledge, level: float, files: Files, kept: Collection[str]) -> list[Finding]:
-    own = np.where(np.isfinite(left.own), left.own, np.inf)
-    rows = [row for row in np.argsort(own)[:WORST] if own[row] < level]
+    likeness = np.where(left.alone, np.inf, left.own_likeness)
+    rows = [row for row in np.argsort(likeness)[:WORST] if likeness[row] < level]
     rows = [row for row in rows if finding_key("worst_images", [left.ids[row]]) not in kept]
     if not rows:
         return []

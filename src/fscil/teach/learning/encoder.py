@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -41,7 +41,6 @@ class Reference:
 class Encoder(ABC):
     reference: Reference
     space: Space
-    prior: Mapping[str, float]  # calibration before there are images, see `fscil.teach.learning.calibration`
     note: str = ""  # what a user should know
     axes: np.ndarray  # (2, width) of the map of a project; (2, 0): none, take the project's own
 

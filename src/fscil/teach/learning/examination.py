@@ -88,7 +88,7 @@ def _matrix(
         # Classes without test images are learned in the session of the next one that has some.
         learned = group[-1] + 1 if at < len(groups) - 1 else len(memories)
         part = Knowledge(memories[:learned], snapshot.knowledge.space)
-        right = snapshot.calibrated(part).probabilities(part.scores(vectors)).argmax(1) == labels
+        right = snapshot.head_of(part).probabilities(vectors).argmax(1) == labels
         rows.append([100 * float(right[np.isin(labels, seen)].mean()) for seen in groups[: at + 1]])
     counts = [int(np.isin(labels, group).sum()) for group in groups]
     return AccuracyMatrix.from_lists(rows, [len(group) for group in groups], counts), count

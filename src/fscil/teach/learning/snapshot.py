@@ -1,14 +1,13 @@
 """What a project knew at one generation, loaded from the store. Only classes that changed are loaded again."""
 
 import threading
-from collections.abc import Mapping
 
 import numpy as np
 
 from fscil.core.errors import InputError
-from fscil.teach.learning import calibration
-from fscil.teach.learning.calibration import Calibration
 from fscil.teach.learning.encoder import Encoder
+from fscil.teach.learning.former import false_alarms_meant
+from fscil.teach.learning.head import Head
 from fscil.teach.learning.knowledge import ClassMemory, Knowledge
 from fscil.teach.project.limits import UNKNOWN
 from fscil.teach.project.records import Guess, Neighbour
@@ -16,34 +15,30 @@ from fscil.teach.project.store import Store
 
 
 class Snapshot:
-    """Immutable but for the calibration, which is made when first asked for: teaching many classes in a row does not
-    need it.
-    """
+    """Immutable but for the head, which is made when first asked for: teaching many classes in a row does without."""
 
-    def __init__(
-        self, generation: int, knowledge: Knowledge, prior: Mapping[str, float], set_level: float | None
-    ) -> None:
+    def __init__(self, generation: int, knowledge: Knowledge, level: float | None, false_alarms: float | None) -> None:
         self.generation, self.knowledge = generation, knowledge
-        self.set_level = set_level  # by the user; None: estimated
-        self._prior = prior
-        self._calibration: Calibration | None = None
+        self.set_level, self.false_alarms = level, false_alarms  # by the user; None: as usual
+        self._head: Head | None = None
         self._lock = threading.Lock()
 
     @property
-    def calibration(self) -> Calibration:
+    def head(self) -> Head:
         with self._lock:
-            if self._calibration is None:
-                self._calibration = self.calibrated(self.knowledge)
-            return self._calibration
+            if self._head is None:
+                head = self.head_of(self.knowledge)
+                _ = head.calibration  # makes all of it, while no other thread does
+                self._head = head
+            return self._head
 
-    def calibrated(self, knowledge: Knowledge) -> Calibration:
-        """As the project would be calibrated if it knew only this."""
-        fitted = calibration.fit(knowledge, self._prior)
-        return fitted if self.set_level is None else Calibration(fitted.temperature, self.set_level)
+    def head_of(self, knowledge: Knowledge) -> Head:
+        """As the project would answer if it knew only this."""
+        return Head(knowledge, self.set_level, self.false_alarms)
 
     def probabilities(self, vectors: np.ndarray) -> np.ndarray:
         """(n, classes + 1); the last column is 'unknown'."""
-        return self.calibration.probabilities(self.knowledge.scores(vectors))
+        return self.head.probabilities(vectors)
 
     def answers(self, vectors: np.ndarray, top: int) -> list[list[Guess]]:
         """The most probable answers for each vector, 'unknown' among them."""
@@ -69,7 +64,8 @@ class Snapshot:
 
 def load_snapshot(store: Store, encoder: Encoder, old: Snapshot | None) -> Snapshot:
     with store.reading():  # generation, classes and images belong together
-        generation, threshold = store.generation, store.meta("threshold")
+        generation = store.generation
+        former, level, false_alarms = (_number(store.meta(key)) for key in ("threshold", "level", "false_alarms"))
         since = -1 if old is None else old.generation
         live = {row[0] for row in store.all("SELECT id FROM classes WHERE removed_by IS NULL")}
         touched = store.all("SELECT id, name FROM classes WHERE touched > ? AND removed_by IS NULL ORDER BY id", since)
@@ -89,4 +85,10 @@ def load_snapshot(store: Store, encoder: Encoder, old: Snapshot | None) -> Snaps
         kept[key] = ClassMemory.make(key, name, ids, vectors[start : start + len(ids)], encoder.space)
         start += len(ids)
     knowledge = Knowledge(tuple(kept[key] for key in sorted(kept)), encoder.space)
-    return Snapshot(generation, knowledge, encoder.prior, None if threshold is None else float(threshold))
+    if former is not None and level is None and false_alarms is None:
+        false_alarms = false_alarms_meant(knowledge, former)
+    return Snapshot(generation, knowledge, level, false_alarms)
+
+
+def _number(text: str | None) -> float | None:
+    return None if text is None else float(text)

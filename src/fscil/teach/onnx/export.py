@@ -5,7 +5,7 @@ training images, so that a project made from it can go on learning. It is checke
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,14 @@ CHECKED = 64  # pictures on which model and project are compared
 TOLERANCE = 1e-3  # of any confidence
 
 
-def export(snapshot: Snapshot, encoder: Encoder, state: Path, own: Sequence[bytes], path: Path) -> ExportReport:
+def export(
+    snapshot: Snapshot,
+    encoder: Encoder,
+    state: Path,
+    own: Sequence[bytes],
+    path: Path,
+    tell: Callable[[str], None] = lambda stage: None,
+) -> ExportReport:
     """`state`: what the project keeps of its encoder; `own`: some of its pictures, to compare model and project on."""
     runtime()
     if not snapshot.knowledge.memories:
@@ -44,11 +51,12 @@ def export(snapshot: Snapshot, encoder: Encoder, state: Path, own: Sequence[byte
         from fscil.teach.onnx.graph import set_knowledge
     except ImportError:
         raise InputError("Exporting needs the onnx package; install it with: pip install 'fscil[onnx]'.") from None
-    model, calibration = _without_classes(encoder, state), snapshot.calibration
-    metadata = _metadata(snapshot, encoder)
-    set_knowledge(model, snapshot.knowledge.weights, calibration.temperature, calibration.level, metadata)
+    tell("Writing down the network")
+    model = _without_classes(encoder, state)
+    set_knowledge(model, snapshot.head, _metadata(snapshot, encoder))
     content = sealed(model.SerializeToString())
     pictures = own or _made_up(encoder.reference.image_size)
+    tell(f"Comparing it with the project on {len(pictures)} pictures")
     difference, any_size = _compare(snapshot, encoder, content, pictures)
     if difference > TOLERANCE:
         raise InputError(
@@ -63,26 +71,29 @@ def _without_classes(encoder: Encoder, state: Path) -> Any:
     """The model, which `set_knowledge` gives its classes."""
     import onnx
 
-    if isinstance(encoder, ExportedModel):
-        return onnx.load_model_from_string(encoder.path.read_bytes())
-    from fscil.teach.onnx.graph import wrap
+    from fscil.teach.onnx.graph import answered, embedding_of, squared
     from fscil.teach.onnx.trace import trace
 
-    return wrap(
-        onnx.load_model_from_string(trace(encoder.reference, state)), encoder.reference.image_size, encoder.space.width
-    )
+    if isinstance(encoder, ExportedModel):  # perhaps of an older version, which answered otherwise
+        model = embedding_of(onnx.load_model_from_string(encoder.path.read_bytes()))
+    else:
+        model = squared(onnx.load_model_from_string(trace(encoder.reference, state)), encoder.reference.image_size)
+    return answered(model, encoder.space.width)
 
 
 def _metadata(snapshot: Snapshot, encoder: Encoder) -> dict[str, str]:
     knowledge, reference, size = snapshot.knowledge, encoder.reference, encoder.reference.image_size
+    calibration = snapshot.head.calibration
     images = [(label, image_id) for label, memory in enumerate(knowledge.memories) for image_id in memory.ids]
     return {
         "fscil_format": FORMAT,
         "fscil_version": fscil.__version__,
         "classes": json.dumps([*knowledge.names, UNKNOWN], ensure_ascii=False),
-        "temperature": repr(snapshot.calibration.temperature),
-        "threshold": repr(snapshot.calibration.level),
+        "temperature": repr(calibration.temperature),
+        "softness": repr(calibration.softness),
+        "threshold": repr(calibration.level),
         "set_threshold": "" if snapshot.set_level is None else repr(snapshot.set_level),
+        "false_alarms": "" if snapshot.false_alarms is None else repr(snapshot.false_alarms),
         "input": f"uint8 RGB (n, height, width, 3), upright, on white; cut and scaled to {size} x {size} inside",
         "output": "confidences (n, classes): probabilities in the order of 'classes'; embedding: for comparing images",
         "reference": json.dumps({"name": reference.name, "sha256": reference.sha256, "image_size": size}),

@@ -49,5 +49,7 @@ def make_project(model: Path, folder: Path) -> Store:
                 picture = Picture("imported", sha256, b"", "image/png", np.empty(0))
                 change.add_image(ids[label], picture, vector.astype("<f4").tobytes(), keep=False)
             if chosen is not None:
-                change.set_meta("threshold", repr(chosen))
+                change.set_meta("threshold" if metadata["fscil_format"] in ("1", "2") else "level", repr(chosen))
+            if metadata.get("false_alarms"):
+                change.set_meta("false_alarms", repr(float(metadata["false_alarms"])))
     return Store(folder, readonly=False)

@@ -12,7 +12,9 @@ from fscil.teach.project.store import UNDO_DEPTH, Store
 from fscil.teach.project.transaction import Transaction
 
 KEPT = "kept"  # meta row: a JSON list of findings
-SETTINGS = {"threshold": "threshold", "keep": KEPT}  # kind of change: the meta row that it sets
+THRESHOLD = "threshold"  # meta row of older versions: the cosine with a class mean
+SETTINGS = {"threshold": THRESHOLD, "keep": KEPT}  # kind of change: the meta row that it sets
+UNKNOWN_WHERE = (THRESHOLD, "level", "false_alarms")  # meta rows that say what is unknown; at most one is there
 
 
 def add_images(
@@ -141,11 +143,17 @@ def rename(store: Store, old: str, new: str) -> None:
         change.describe(f"renamed '{old}' to '{new}'", class_id=class_id, old=old)
 
 
-def set_threshold(store: Store, value: float | None) -> None:
-    with store.change("threshold") as change:
-        old = change.one("SELECT value FROM meta WHERE key = 'threshold'")
-        change.set_meta("threshold", None if value is None else repr(value))
-        what = "threshold estimated from the images" if value is None else f"threshold set to {value:.3f}"
+def set_threshold(store: Store, level: float | None, false_alarms: float | None) -> None:
+    """Of likeness, or by the share of known pictures that it may cost; neither: as usual."""
+    with store.change("unknown") as change:
+        old = [change.one("SELECT value FROM meta WHERE key = ?", key) for key in UNKNOWN_WHERE]
+        for key, value in zip(UNKNOWN_WHERE, (None, level, false_alarms), strict=True):
+            change.set_meta(key, None if value is None else repr(value))
+        what = "threshold estimated from the images"
+        if level is not None:
+            what = f"threshold set to {level:.3f}"
+        elif false_alarms is not None:
+            what = f"false alarms set to {100 * false_alarms:g} %"
         change.describe(what, old=old)
 
 
@@ -174,6 +182,10 @@ def _take_back(transaction: Transaction, number: int, kind: str, detail: dict[st
         raise InputError(f"There is nothing to undo: the rest {came}.")
     if kind in SETTINGS:
         transaction.set_meta(SETTINGS[kind], detail["old"])
+        return
+    if kind == "unknown":
+        for key, value in zip(UNKNOWN_WHERE, detail["old"], strict=True):
+            transaction.set_meta(key, value)
         return
     class_id = detail["class_id"]
     transaction.touch(class_id)

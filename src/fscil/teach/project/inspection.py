@@ -129,7 +129,9 @@ def check_meta(fields: dict[str, str], project: Path) -> int:
         if not re.fullmatch("[0-9]{1,18}", fields["generation"]) or fields["keep_images"] not in ("0", "1"):
             raise ValueError
         what = "threshold"
-        if "threshold" in fields and not -1 <= float(fields["threshold"]) <= 1:
+        if not all(-1 <= float(fields[key]) <= 1 for key in ("threshold", "level") if key in fields):
+            raise ValueError
+        if "false_alarms" in fields and not 0 <= float(fields["false_alarms"]) < 1:
             raise ValueError
         what = "encoder"
         reference = json.loads(fields["encoder"])
