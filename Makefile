@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: run serve install test fast lint docs clean
+.PHONY: run serve install test fast lint docs site notebooks package clean
 
 run: $(VENV)/.installed
 	$(BIN)/fscil run --resume
@@ -22,28 +22,46 @@ fast: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 lint: $(VENV)/.installed-dev
-	$(BIN)/ruff check src tests benchmarks docs_maker
-	$(BIN)/ruff format --check src tests benchmarks docs_maker
+	$(BIN)/ruff check src tests benchmarks docs_maker examples packages
+	$(BIN)/ruff format --check src tests benchmarks docs_maker examples packages
 	$(BIN)/mypy
 
-# Everything under docs that is computed, from the files under results and the paper's tables.
+# Everything under docs that is computed, from the files under results and the paper's tables; and the site, made of it.
 docs: $(VENV)/.installed-dev
 	$(BIN)/python -m docs_maker docs results
 	$(BIN)/python conformance/generate.py
+	$(MAKE) site
 
+# Into build/site, as it stands: a link that leads nowhere is an error. To look at it: python -m http.server -d build/site
+site: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
+# Runs the notebooks of examples/ and stores what they print and draw.
+notebooks: $(VENV)/.installed-dev
+	$(BIN)/python -m docs_maker.notebooks
+
+# What is released: wheels and source distributions in dist/, checked.
+package: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet -e '.[package]'
+	$(BIN)/python packages/release.py
+
+# pip says what it downloads: on Linux torch brings CUDA, gigabytes of it, and silence would look like a fault.
 $(VENV)/.installed: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "Installing into $(VENV): minutes, and on Linux about 6 GB, unless a torch without CUDA is there (see README.md)."
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet -e .
+	$(BIN)/python -m pip install -e .
 	touch $@
 
 $(VENV)/.installed-web: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet -e '.[web,onnx,photos,heic]'
+	@echo "Installing what the page needs."
+	$(BIN)/python -m pip install -e '.[web,onnx,photos,heic]'
 	touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	@echo "Installing what the tests need."
+	$(BIN)/python -m pip install -e '.[dev]'
 	touch $@
 
 clean:
-	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) runs build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -26,7 +26,8 @@ def run(recipe: str, out: Path, threads: int, deterministic: bool) -> list[dict[
     words = [sys.executable, "-m", "fscil", "run", recipe, "--device", "cpu", "--out", str(out)]
     environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads)}
     quiet = subprocess.DEVNULL
-    subprocess.run(words + ["--deterministic"] * deterministic, env=environment, stdout=quiet, stderr=quiet, check=True)
+    kind = ["--deterministic"] if deterministic else ["--set", f"threads={threads}"]
+    subprocess.run(words + kind, env=environment, stdout=quiet, stderr=quiet, check=True)
     return [json.loads(path.read_text()) for path in sorted(out.rglob("result.json"))]
 
 

@@ -1,9 +1,9 @@
 """The one generator of what docs/ computes: `make docs`, or python -m docs_maker [DOCS] [RESULTS].
 
 It writes docs/results.md, the tables of docs/methods/*.md, docs/audit.md, the computed blocks of docs/gacc.md with
-their figures, of docs/data.md and docs/teach.md, and what comes with the package: numbers
-(src/fscil/results/measured.json), how long things took (durations.json beside it) and what the methods say of
-themselves (src/fscil/experiments/catalogue.json).
+their figures and of docs/data.md, the measured tables of docs/teach.md, docs/growth.md with its figures, and what comes
+with the package: numbers (src/fscil/results/measured.json), how long things took (durations.json beside it) and what
+the methods say of themselves (src/fscil/experiments/catalogue.json).
 """
 
 import json
@@ -13,9 +13,12 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from docs_maker import data_page, teach_page
+from matplotlib.figure import Figure
+
+from docs_maker import data_page, growth_figures, growth_page, teach_page
 from docs_maker.gacc_page import BLOCKS, FIGURES
 from docs_maker.method_pages import method_pages
+from docs_maker.methods_index import methods_index
 from docs_maker.results_page import results_page
 from fscil.core.errors import InputError
 from fscil.core.storage import write_text
@@ -36,7 +39,15 @@ def refresh(docs: Path, results: Path) -> list[Path]:
     texts = generated(docs, results)
     for path, text in texts.items():
         write_text(path, text)
-    figures = [path for name in FIGURES for path in save_figure(draw(name), docs / "figures" / name, ("png",))]
+    drawn: dict[str, Figure | None] = {name: draw(name) for name in FIGURES}
+    if (results / growth_page.STORED).is_file():
+        drawn |= {name: growth_figures.draw_growth(name, results) for name in growth_figures.FIGURES}
+    figures = [
+        path
+        for name, figure in drawn.items()
+        if figure
+        for path in save_figure(figure, docs / "figures" / name, ("png",))
+    ]
     return [*texts, *figures]
 
 
@@ -48,6 +59,8 @@ def generated(docs: Path, results: Path) -> dict[Path, str]:
         **method_pages(found, os.path.relpath(results, docs / "methods"), docs),
         docs / "audit.md": audit_page(audit()),
     }
+    if (results / growth_page.STORED).is_file():
+        pages[docs / "growth.md"] = growth_page.growth_page(results)
     for name, blocks in (("gacc.md", BLOCKS), ("data.md", data_page.BLOCKS), ("teach.md", teach_page.blocks(results))):
         if (page := docs / name).is_file():
             pages[page] = filled(page.read_text(encoding="utf-8"), blocks)
@@ -56,6 +69,7 @@ def generated(docs: Path, results: Path) -> dict[Path, str]:
         pages[sources / "results" / SHIPPED.name] = json.dumps(measured(results), indent=1) + "\n"
         pages[sources / "results" / SHIPPED_DURATIONS.name] = as_lines(durations(results))
         pages[sources / "experiments" / catalogue.STORED.name] = catalogue.as_text()
+        pages[docs / "methods" / "README.md"] = methods_index(docs, results)
     return pages
 
 

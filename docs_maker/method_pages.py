@@ -4,15 +4,17 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from docs_maker.beside_pretraining import trained_before
 from docs_maker.former import former_notes, mark
 from docs_maker.results_page import COLUMNS
 from docs_maker.seen import footnotes, marks
 from fscil.core.errors import InputError
+from fscil.core.pretraining import COLUMN
 from fscil.metrics.names import label
 from fscil.pages.kit.prose import plus_minus
 from fscil.pages.kit.table import markdown, table
 from fscil.paper.printed import datasets
-from fscil.results.grouping import Group, MeasuredBenchmark, dataset_key
+from fscil.results.grouping import Group, MeasuredBenchmark, dataset_key, only
 
 BEGIN, END = "<!-- numbers: made by `make docs` -->", "<!-- end of numbers -->"
 _COLUMNS = [key for key in COLUMNS if key != "gacc_exact"]  # pages compare with published values
@@ -20,7 +22,7 @@ _COLUMNS = [key for key in COLUMNS if key != "gacc_exact"]  # pages compare with
 
 def method_pages(measured: Sequence[MeasuredBenchmark], root: str, docs: Path) -> dict[Path, str]:
     """The pages under docs/methods that have a place for numbers, with the numbers in it; `root` as seen from there."""
-    pages = {}
+    pages, measured = {}, only(measured, rectified=False)
     for path in sorted((docs / "methods").glob("*.md")):
         text = path.read_text(encoding="utf-8")
         if BEGIN not in text:
@@ -36,9 +38,14 @@ def _numbers(measured: Sequence[MeasuredBenchmark], method: str, root: str) -> s
     found = [(each, group) for each in measured for group in each.groups if group.first.method == method]
     if not found:
         return "Not measured yet."
-    header = ("Data", "Network", "Base training of", "Draws", *map(label, _COLUMNS), "Files")
-    numbers = markdown(table(method, header, [_row(each, group, root) for each, group in found]))
     groups = [group for _, group in found]
+    header = ["Data", "Network", "Base training of", "Draws", *map(label, _COLUMNS), "Files"]
+    rows = [_row(each, group, root) for each, group in found]
+    if trained_before(groups):
+        header.insert(2, COLUMN)
+        for row, group in zip(rows, groups, strict=True):
+            row.insert(2, group.first.pretraining)
+    numbers = markdown(table(method, header, rows))
     return "\n\n".join([numbers, *footnotes(groups), *former_notes(groups)])
 
 
@@ -50,5 +57,8 @@ def _row(measured: MeasuredBenchmark, group: Group, root: str) -> list[str]:
 
 
 def _network(group: Group) -> str:
-    kind = str((group.first.config.get("backbone") or {}).get("kind") or "unknown")
+    backbone = group.first.config.get("backbone") or {}
+    kind = str(backbone.get("kind") or "unknown")
+    if kind == "timm":
+        return str(backbone.get("name"))
     return "ViT" if kind == "vit" else re.sub(r"^resnet(\d+)$", r"ResNet-\1", kind)

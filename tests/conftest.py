@@ -27,8 +27,8 @@ multiprocessing.set_forkserver_preload(
 # What `make fast` leaves to `make test`, besides single tests that are marked: whatever starts processes, browsers or
 # trainings, or draws many figures.
 SLOW = (
-    "cli/", "experiments/", "web/", "training/", "teach/test_teach_cli.py", "teach/test_teach_crash.py",
-    "teach/test_teach_backup.py", "teach/test_teach_damage.py",
+    "cli/", "experiments/", "sharing/", "packages/", "web/", "training/",
+    "teach/test_teach_cli.py", "teach/test_teach_crash.py", "teach/test_teach_backup.py", "teach/test_teach_damage.py",
     "teach/test_teach_encoders.py", "teach/test_teach_onnx.py", "objectives/test_method_objectives.py",
     "backbones/test_resnet.py", "pages/test_results_page.py", "pages/test_paper_docs.py", "core/test_hardware.py",
     "pages/test_bench_page.py", "pages/test_paper_figures.py", "teach/test_teach_doctor.py", "test_readme.py",

@@ -16,7 +16,7 @@ SOURCE = Path(fscil.__file__).parent
 # A room imports from rooms before it. Two rooms in one place do not know each other: experiments measure, pages show.
 ORDER = [
     "core", "metrics", "data", "backbones", "objectives", "training", "methods", "evaluation", "matrix_files",
-    "results", "paper", ("experiments", "pages"), "teach", "web", "cli", "__main__",
+    "results", "paper", ("experiments", "pages"), "sharing", "teach", "web", "cli", "__main__",
 ]  # fmt: skip
 PLACE = {room: place for place, rooms in enumerate(ORDER) for room in ([rooms] if isinstance(rooms, str) else rooms)}
 # Learning code has no way to test images.

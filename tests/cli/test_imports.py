@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from fscil.core.weights_packages import LITE
 from fscil.experiments import catalogue
 from fscil.teach import Learner
 
@@ -110,6 +111,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_prediction_loads_its_network_and_no_other(project: Path, loaded_by: Loaded) -> None:
     found = loaded_by("predict", project, project.parent / "new.png")
     assert set(found) <= {"torch", "scipy"}  # scipy calibrates
+
+
+@pytest.mark.skipif(not LITE[0].installed(), reason="needs fscil[photos]")
+def test_photographs_are_known_without_timm(tmp_path: Path, project: Path, loaded_by: Loaded) -> None:
+    """It brings torchvision and torch._dynamo: twice the time of torch alone."""
+    assert set(loaded_by("teach", "init", tmp_path / "p", "--encoder", "photos")) <= {"torch", "scipy"}
 
 
 def test_a_project_is_listed_without_a_network(project: Path, loaded_by: Loaded) -> None:

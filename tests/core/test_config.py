@@ -14,7 +14,7 @@ import pytest
 from fscil.core import config as configs
 from fscil.core.config import AugmentConfig, Config, DataConfig, TrainConfig, build, to_dict
 from fscil.core.errors import InputError
-from fscil.experiments.run import check_methods
+from fscil.experiments.preflight import check_methods
 from fscil.methods import REGISTRY, make
 from fscil.methods.c_fscil import CFSCIL
 from fscil.objectives import OBJECTIVES

@@ -14,7 +14,7 @@ from commands import Process
 
 import fscil
 from fscil.core import hardware
-from fscil.core.config import Config
+from fscil.core.config import BackboneConfig, Config
 from fscil.core.errors import InputError
 
 CPU = torch.device("cpu")
@@ -31,16 +31,32 @@ def test_results_name_the_machine() -> None:
     assert found["deterministic"] is False
 
 
-def test_deterministic_binds_the_process_and_nothing_else_does(tmp_path: Path) -> None:
-    done = Process(log=tmp_path / "log", threads=2, program=settle_twice).wait()
-    assert done.stdout.splitlines() == ["False 2 None", "True 1 :4096:8"], done.stderr
+def test_a_recipe_takes_its_threads_and_gives_them_back(tmp_path: Path) -> None:
+    """One for a small network, what the process was given for another, and what the recipe says in any case."""
+    done = Process(log=tmp_path / "log", threads=4, program=settle_in_turn).wait()
+    assert done.stdout.splitlines() == [
+        *("False 1 None", "False 4 None", "False 4 None", "False 4 None", "False 2 None", "False 3 None"),
+        *("False 4 None", "True 1 :4096:8"),
+    ], done.stderr
 
 
-def settle_twice() -> None:
+WIDE = BackboneConfig(embed_dim=2 * hardware.SMALL)
+
+
+def settle_in_turn() -> None:
     """In a process of its own."""
     os.environ.pop("CUBLAS_WORKSPACE_CONFIG", None)
-    for wanted in (False, True):
-        hardware.settle(Config(deterministic=wanted))
+    for config in (
+        Config(),
+        Config(backbone=WIDE),
+        Config(backbone=BackboneConfig(kind="resnet20")),
+        Config(backbone=BackboneConfig(name="vit_tiny_patch16_224")),
+        Config(threads=2),
+        Config(threads=3, backbone=WIDE),
+        Config(backbone=WIDE),
+        Config(deterministic=True, backbone=WIDE),
+    ):
+        hardware.settle(config)
         found = hardware.describe(CPU)
         print(found["deterministic"], found["threads"], os.environ.get("CUBLAS_WORKSPACE_CONFIG"))
 

@@ -16,7 +16,17 @@ import pytest
 
 from fscil.core import storage
 from fscil.core.errors import InputError
-from fscil.core.storage import SEAL, claim_folder, read_json, write_atomic, write_json, write_sealed, write_text
+from fscil.core.storage import (
+    SEAL,
+    claim_folder,
+    claiming,
+    is_claimed,
+    read_json,
+    write_atomic,
+    write_json,
+    write_sealed,
+    write_text,
+)
 
 
 def test_text_and_json_come_back(tmp_path: Path) -> None:
@@ -108,6 +118,38 @@ def test_folders_are_not_overwritten_unasked(tmp_path: Path) -> None:
     claim_folder(tmp_path / "new", force=True)
     with pytest.raises(InputError, match="is a file"):
         claim_folder(tmp_path / "new" / "x", force=True)
+
+
+def test_a_folder_that_was_made_for_nothing_is_gone(tmp_path: Path) -> None:
+    def refused(path: Path) -> None:
+        with pytest.raises(InputError, match="no"), claiming(path, force=False, resume=True):
+            raise InputError("no")
+
+    refused(tmp_path / "a" / "b")
+    assert os.listdir(tmp_path) == []
+    with claiming(tmp_path / "a" / "b", force=False):
+        assert is_claimed(tmp_path / "a" / "b")
+    assert is_claimed(tmp_path / "a" / "b")  # for as long as the process lives
+    (tmp_path / "c").mkdir()
+    (tmp_path / "c" / "mine").touch()
+    refused(tmp_path / "c")
+    refused(tmp_path / "c" / "d")
+    assert (tmp_path / "c" / "mine").exists()
+    assert not (tmp_path / "c" / "d").exists()
+
+
+def test_a_lock_whose_file_is_gone_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another, refused, may delete the file between its opening and its locking here."""
+    path, true_lock = tmp_path / ".lock", storage.lock
+
+    def lock(file: object) -> bool:
+        monkeypatch.setattr(storage, "lock", true_lock)
+        path.unlink()
+        return true_lock(file)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(storage, "lock", lock)
+    assert storage.hold(path)
+    assert path.stat().st_ino == os.fstat(storage._held[path.resolve()].fileno()).st_ino
 
 
 def test_no_permission(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -22,11 +22,14 @@ from tiny_benchmark import (
 )
 from torch import Tensor
 
+from fscil.core import config as configs
 from fscil.data import Session
 from fscil.data.session import Budget
 from fscil.evaluation.fits import BaseFits, DrawState
 from fscil.evaluation.protocol import Outcome, run_method
+from fscil.evaluation.writer import make_result
 from fscil.methods import Finetune
+from fscil.results.result import parse_result
 
 
 @dataclass
@@ -81,6 +84,24 @@ def test_of_each_class() -> None:
     assert outcome.kept_images == 2 * (BASE + WAY * SESSIONS)
     wanted = [[c for c in range(seen) for _ in range(2)] for seen in (0, BASE, BASE + WAY, BASE + 2 * WAY)]
     assert method.seen_ == [" ".join(map(str, labels)) for labels in wanted]
+
+
+def test_the_count_stands_in_the_result() -> None:
+    method = Collector(per_class=2)
+    network = tiny_network()
+    told = {"seconds": 0.0, "data": "", "peak_memory_mb": 0.0, **network.info}
+    document = make_result(
+        configs.load("digits"),
+        method,
+        ran(method),
+        dataset="tiny",
+        shots_seed=0,
+        device=CPU,
+        network=replace(network, info=told),
+        weights="",
+        data="",
+    )
+    assert parse_result(document).cost["kept_images"] == 2 * (BASE + WAY * SESSIONS)
 
 
 def test_in_total_the_lists_shrink() -> None:

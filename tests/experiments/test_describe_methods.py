@@ -17,6 +17,7 @@ from fscil.core.storage import write_json
 from fscil.experiments import catalogue
 from fscil.experiments.recipes import describe_methods, year_of
 from fscil.methods import REGISTRY
+from fscil.paper.printed import table
 
 # Take a name out with its first stored row.
 NOT_MEASURED = {
@@ -35,6 +36,11 @@ NOT_MEASURED = {
     "bidist",
     "dsn",
 }
+
+
+# Rows of the paper's tables that are no systems: ablations, its baseline, made-up corner cases.
+NO_SYSTEMS = re.compile(r"yourself-.*|layer-.*|prototypes")
+REFERENCES = {"joint", "finetune", "icarl", "ridge", "lda", "ranpac"}
 
 
 @pytest.fixture
@@ -57,6 +63,20 @@ def test_every_method_is_described_in_full(results: Path) -> None:
         assert row["summary"]
         assert not row["summary"].startswith(f"{REGISTRY[name].__name__}(")  # what dataclasses make up
         assert set(row["recipes"]) <= set(configs.recipes())
+
+
+def test_all_systems_of_the_paper_and_the_references_are_listed() -> None:
+    compared = {row.key for name in ("mini", "cub", "cifar-supplement") for row in table(name).rows}
+    systems = {key for key in compared if not NO_SYSTEMS.fullmatch(key)}
+    assert len(systems) == 20
+    assert systems | REFERENCES <= set(REGISTRY)
+    assert {name for name in REGISTRY if REGISTRY[name].mark == "reference"} == REFERENCES
+    assert {name for name in REGISTRY if REGISTRY[name].mark == "reconstruction"} == {
+        "topic", "idlvq", "metafscil", "fcil", "softnet",
+    }  # fmt: skip
+    for name in REGISTRY:
+        page = Path(__file__).parents[2] / "docs" / "methods" / f"{name}.md"
+        assert page.exists() or name in {"lazy", "prototypes"}, f"{name} has no page"
 
 
 def test_measured_numbers_are_those_of_the_files(results: Path) -> None:

@@ -175,6 +175,29 @@ def test_a_driver_that_died_is_continued(running: Running, here: dict[str, Any],
     assert len(json.loads(done.stdout)["rows"]) == 3
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [["tune", "digits", "--try", "whitened=0"], ["ablate", "digits", "--only", "layers"]],
+    ids=lambda it: it[0],
+)
+def test_other_grids_are_the_same_as_here(running: Running, command: list[str], tmp_path: Path) -> None:
+    found = []
+    cluster = ["--engine", "ray", "--address", running.address, "--cpus-per-task", 1]
+    for place, engine in ((tmp_path / "here", []), (tmp_path / "there", cluster)):
+        done = fscil(*command, "--seeds", 1, "--out", place, *SETTINGS, *engine)
+        assert done.returncode == 0, done.stderr
+        cells = [each for folder in ("trials", "cells") for each in place.glob(f"{folder}/**/*.json")]
+        documents = {each.relative_to(place): read_json(each) for each in cells}
+        matrix = {name: each.get("result", each)["matrix"] for name, each in documents.items()}
+        found.append({name: (matrix[name], each["inputs"]) for name, each in documents.items()})
+    assert len(found[0]) == 2
+    assert found[0] == found[1]
+    logs = [log.read_text() for log in (tmp_path / "there").rglob("log.txt")]
+    assert len(logs) >= 3  # of the training, too
+    assert all("1 thread(s)" in log for log in logs)
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

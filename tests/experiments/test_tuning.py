@@ -40,6 +40,8 @@ def test_pseudo_sessions_are_made_of_base_training_images_only() -> None:
 
 def test_settings_are_the_product_of_what_is_tried() -> None:
     assert settings([], "yourself") == [{}]
+    lists = settings(["layers=[3,4],[5],[]"], "yourself")
+    assert [each.get("layers") for each in lists] == [None, [3, 4], [5], []]
     tried = settings(["weight_novel=0.5,1", "joint=true,false"], "yourself")
     assert tried[0] == {}
     assert len(tried) == 5

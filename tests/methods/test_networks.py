@@ -6,13 +6,14 @@ import copy
 
 import pytest
 import torch
-from tiny_benchmark import CPU, prepared, tiny_benchmark, tiny_network
-from torch import nn
+from tiny_benchmark import BASE, CPU, prepared, tiny_benchmark, tiny_features, tiny_network
+from torch import Tensor, nn
 
 from fscil.backbones.extract import extract
 from fscil.core.config import BackboneConfig, TrainConfig
 from fscil.core.errors import InputError
-from fscil.data.session import PixelView, StaleFeaturesError, View
+from fscil.data.session import PixelView, Session, StaleFeaturesError, View
+from fscil.evaluation.protocol import run_method
 from fscil.methods import Finetune
 from fscil.methods.module_state import plain, remade
 from fscil.methods.networks import seen, set_rows, tuning
@@ -109,3 +110,19 @@ def test_features_of_the_untouched_network_are_not_to_be_had() -> None:
             with pytest.raises(StaleFeaturesError, match=rf"has no view\.{name}: .* network as base training left it"):
                 getattr(view, name)
     assert isinstance(session.hold_out(0.4, 0)[0].view, View)
+
+
+def test_a_method_that_asks_for_them_ends_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In learning and in scoring, and however it asks: there is no default that would go unnoticed."""
+
+    def of_session(self: Finetune, session: Session) -> None:
+        getattr(session.view, "final", None)
+
+    def of_test_images(self: Finetune, view: View) -> Tensor:
+        return view.final if hasattr(view, "final") else torch.zeros(len(view), BASE)
+
+    for name, wrong in (("fit_base", of_session), ("fit_novel", of_session), ("scores", of_test_images)):
+        with monkeypatch.context() as patch:
+            patch.setattr(Finetune, name, wrong)
+            with pytest.raises(StaleFeaturesError, match=r"has no view\.final"):
+                run_method(Finetune(steps=1), tiny_benchmark(), tiny_features(), network=tiny_network())

@@ -16,7 +16,7 @@ from torch import Tensor
 from fscil.core import config as configs
 from fscil.core.errors import InputError
 from fscil.data import View
-from fscil.experiments.run import obstacle
+from fscil.experiments.preflight import obstacle
 from fscil.methods import REGISTRY, Method, make
 from fscil.methods.rectified import Rectified
 

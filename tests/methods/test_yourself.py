@@ -180,7 +180,7 @@ def test_the_loss_is_the_sum_of_its_parts_as_torch_computes_them() -> None:
     """All of _loss against torch's own cosine, divergence and cross-entropy, one call each."""
     torch.manual_seed(3)
     method = YourSelf(layers=(1, 2), weight_cos=0.7, weight_cr=0.4, weight_intra=0.0, weight_novel=0.6, weight_all=0.2)
-    method.chosen_, method.session_, method.base_classes_ = (1, 2), 1, 3
+    method.chosen_, method.session_, method.base_classes_, method.widths_ = (1, 2), 1, 3, (DIM,) * 3
     method.means_ = F.normalize(torch.randn(3, 5, DIM), dim=-1)
     method.rectifier_ = Rectifier(2, DIM, residual=False, generator=torch.Generator().manual_seed(0))
     stacked, labels = torch.randn(3, 6, DIM), torch.tensor([0, 1, 2, 3, 4, 4])

@@ -82,7 +82,7 @@ def test_the_links_of_the_pages_of_the_methods_lead_somewhere() -> None:
     assert len(pages) >= 12
     for path in pages:
         text = path.read_text(encoding="utf-8")
-        assert BEGIN in text
+        assert BEGIN in text or path.name == "README.md"  # the list of them
         for link in re.findall(r"\]\((\.[^)]+)\)", text):
             assert (path.parent / link.partition("#")[0]).exists(), link
 

@@ -12,7 +12,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 from teach_samples import NOVEL, characters, encoded
 
 from fscil.cli import main as cli
@@ -57,6 +59,7 @@ def test_a_first_session(run: Run, photos: Path, tmp_path: Path) -> None:
     code, out, _ = run("teach", "init", p)
     assert code == 0
     assert f"Next: fscil teach add {p}" in out
+    assert "encoder glyphs" in out
     assert "knows no class yet" in run("teach", "list", p)[1]
     (photos / "eta" / "notes.txt").write_text("x")
     code, out, err = run(
@@ -186,3 +189,13 @@ def test_listing_does_not_load_the_network(project: Path) -> None:
         [sys.executable, "-c", program, project], capture_output=True, text=True, check=True, env=os.environ
     )
     assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_a_project_made_of_a_folder_names_its_encoder(run: Run, photos: Path, tmp_path: Path) -> None:
+    assert "4 classes (encoder glyphs)" in run("teach", "init", tmp_path / "p", "--from", photos)[1]
+
+
+def test_photographs_in_a_project_for_characters_are_warned_of(run: Run, project: Path, tmp_path: Path) -> None:
+    scene = np.random.default_rng(0).integers(0, 256, (6, 6, 3), dtype=np.uint8)
+    Image.fromarray(scene).resize((200, 160), Image.Resampling.BICUBIC).save(tmp_path / "scene.png")
+    assert "--encoder photos" in run("teach", "add", project, "scene", tmp_path / "scene.png")[2]

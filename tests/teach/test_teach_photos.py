@@ -18,9 +18,10 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 from timm.data import ImageNetInfo
 
-from fscil.backbones.efficientnet_lite import load_lite
+from fscil.backbones import efficientnet_lite
+from fscil.backbones.efficientnet_lite import EfficientNetLite, load_lite
 from fscil.core.errors import InputError
-from fscil.core.weights_packages import BY_NETWORK, LITE
+from fscil.core.weights_packages import BY_NETWORK, LITE, WeightsPackage
 from fscil.data.images import square
 from fscil.teach import FSCILClassifier, Learner
 from fscil.teach.encoders import loading, photos
@@ -62,6 +63,23 @@ def first_five(image: np.ndarray) -> list[bytes]:
         jpeg(image[60:360], 3000),
         jpeg(image[:, 100:], 60, mode="CMYK"),
     ]
+
+
+@pytest.mark.parametrize("weights", LITE, ids=lambda each: each.network)
+def test_the_network_is_the_one_of_timm(weights: WeightsPackage) -> None:
+    """Layers in the same order, of the same shapes, and the same answers, at a size that no stride divides too."""
+    torch.manual_seed(0)
+    theirs: torch.nn.Module = timm.create_model(weights.network).eval()
+    values = theirs.state_dict()
+    for value in values.values():
+        if value.is_floating_point() and value.ndim == 1:  # of the norms, which begin as if they were not there
+            value.copy_(torch.rand(value.shape) + 0.5)
+    ours = EfficientNetLite(*efficientnet_lite._SCALES[weights.network]).eval()
+    ours.load_state_dict(dict(zip(ours.state_dict(), values.values(), strict=True)))
+    with torch.no_grad():
+        for side in (64, 75):
+            images = torch.randn(2, 3, side, side)
+            assert torch.allclose(ours(images), theirs(images), rtol=1e-3, atol=1e-3)
 
 
 @needs_weights

@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
+import os
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,7 +20,7 @@ from fscil.core.errors import InputError
 from fscil.core.hardware import make_fabric
 from fscil.data import load_benchmark
 from fscil.data.session import Session
-from fscil.training.checkpoint import load_classifier, read_tensors, save_tensors
+from fscil.training.checkpoint import load_classifier, read_info, read_tensors, save_tensors
 from fscil.training.ema import WeightAverage
 from fscil.training.loop import train_base
 from fscil.training.optimizer import learning_rate
@@ -98,14 +100,57 @@ def test_moments_come_back_in_the_layout_of_their_parameters(session: Session, t
     assert all(torch.equal(before[key]["momentum_buffer"], after[key]["momentum_buffer"]) for key in before | after)
 
 
+class Dying(Session):
+    """A session of a training whose processes end, without a word, once the seventh update is stored."""
+
+    def __reduce__(self) -> Any:
+        return _dying, (self.index, self.classes, self.images, self.labels)
+
+
+def _dying(*parts: Any) -> Session:
+    save = Trainer.save_state
+
+    def save_and_die(trainer: Trainer) -> None:
+        save(trainer)
+        if trainer.done == 7:
+            os._exit(1)
+
+    Trainer.save_state = save_and_die  # type: ignore[method-assign]  # in a process that was started for this training
+    return Session(*parts)
+
+
+def much_the_same(one: Path, other: Path) -> bool:
+    """Sums of another order are rounded otherwise, and a short training makes little of it."""
+    a, b = (torch.cat([value.flatten() for _, value in sorted(weights(each).items())]) for each in (one, other))
+    return float((a - b).norm() / a.norm()) < 1e-4
+
+
 @pytest.mark.slow
-def test_two_processes_share_a_batch_with_the_same_loss_curve(session: Session, tmp_path: Path) -> None:
-    one = digits("accelerator=cpu")
+def test_two_processes_train_as_one_and_each_goes_on_from_the_other(session: Session, tmp_path: Path) -> None:
+    one = digits("accelerator=cpu", "train.epochs=1", "train.checkpoint_seconds=0")
     two = dataclasses.replace(one, devices=2)
-    curves = [train_base(session, c, tmp_path / n).info["losses"] for n, c in (("one", one), ("two", two))]
+    places = [tmp_path / name for name in ("one", "two", "one-two", "two-one")]
+    curves = [train_base(session, c, place).info["losses"] for c, place in zip((one, two), places, strict=False)]
     assert len(curves[0]) == len(curves[1]) > 10
     assert max(abs(a - b) for a, b in zip(*curves, strict=True)) < 1e-3
     assert len(set(curves[0])) > 10
+    assert much_the_same(places[0], places[1])
+
+    class CutError(Exception):
+        pass
+
+    def cut(done: int, total: int) -> None:
+        if done == 8:  # the state is that of the seventh
+            raise CutError
+
+    with pytest.raises(CutError):
+        train_base(session, one, places[2], progress=cut)
+    with pytest.raises(Exception, match="exit code 1"):
+        train_base(Dying(session.index, session.classes, session.images, session.labels), two, places[3])
+    for config, place in ((two, places[2]), (one, places[3])):
+        assert read_info(place / "state.safetensors")["step"] in (7, 8)
+        train_base(session, config, place, resume=True)
+        assert much_the_same(places[0], place)
 
 
 @pytest.fixture(scope="module")

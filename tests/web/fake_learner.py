@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +30,7 @@ WHEN = "2026-01-01T00:00:00"
 
 
 class FakeLearner:
-    encoder_name, keeps_images = "fake", True
+    encoder_name, keeps_images, note = "fake", True, ""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -150,7 +151,8 @@ class FakeLearner:
     def doctor(self) -> Diagnosis:
         return Diagnosis([], len(self.known), 0, None, None, None, None, [], self.threshold())
 
-    def export(self, path: Path) -> ExportReport:
+    def export(self, path: Path, tell: Callable[[str], None] = lambda stage: None) -> ExportReport:
+        tell("Exporting")
         path.write_bytes(b"onnx")
         return ExportReport(str(path), 4, len(self.known), 0, 0.0, 0.0)
 

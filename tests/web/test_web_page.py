@@ -4,108 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import LONG, dense_points, draw, launch, module
+from browser import DESKTOP, LONG, Tab, dense_points, draw, violations
 from strokes import CHARACTERS, drawn
 from web_clients import picture, serving
 
 from fscil.teach import Learner
 from fscil.web.app import create_app
-from fscil.web.demo import DIGITS, make_demo
+from fscil.web.demo import DIGITS
 from fscil.web.serve import _link, check
-
-DESKTOP = {"width": 1280, "height": 900}
-
-
-@pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("demo") / "project"
-    make_demo(folder, "glyphs").close()
-    return folder
-
-
-@pytest.fixture(scope="module")
-def chrome() -> Iterator[Any]:
-    with module("playwright.sync_api").sync_playwright() as playwright:
-        browser = launch(playwright)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def address(chrome: Any, demo: Path, tmp_path: Path) -> Iterator[str]:
-    """A server with a copy of the demo project."""
-    folder = tmp_path / "digits"
-    shutil.copytree(demo, folder)
-    with Learner.open(folder) as learner, serving(create_app(learner, demo=True)) as address:
-        yield address
-
-
-class Tab:
-    """One page, and everything its console complained about."""
-
-    def __init__(self, context: Any, address: str) -> None:
-        context.set_default_timeout(LONG)
-        self.page = context.new_page()
-        self.complaints: list[str] = []
-        self.page.on("console", lambda said: said.type in ("error", "warning") and self.complaints.append(said.text))
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.complaints.append(dialog.message))
-        self.open(address)
-
-    def open(self, address: str) -> None:
-        self.page.goto(address)
-        self.page.wait_for_selector("#class-list li")
-
-    def teach(self, name: str, like: str, seeds: range) -> None:
-        """Draw a few and teach them; the last drawing is taken along by the Learn button."""
-        for seed in seeds:
-            draw(self.page, "#teach-pad", like, seed)
-            if seed != seeds[-1]:
-                self.page.click("#keep")
-        self.page.fill("#teach-name", name)
-        self.page.press("#teach-name", "Enter")
-        self.page.wait_for_function("name => document.querySelector('#lesson strong')?.textContent === name", arg=name)
-        self.wait_for_classes(name)
-
-    def ask(self, like: str, seed: int) -> str:
-        """What the page says about a drawing, once it has explained it."""
-        if self.page.is_enabled("#try-clear"):
-            self.page.click("#try-clear")
-        draw(self.page, "#try-pad", like, seed)
-        self.wait_until_explained()
-        return str(self.page.inner_text("#verdict-name"))
-
-    def wait_until_explained(self) -> None:
-        """What is on the sheet now: on a slow machine half a drawing is explained as well."""
-        latest = "document.getElementById('because').dataset.round === document.getElementById('try').dataset.round"
-        self.page.wait_for_function(f"() => {latest} && !document.getElementById('because').hidden")
-
-    def wait_for_answer(self, expected: str) -> None:
-        script = "text => document.getElementById('verdict-name').textContent === text"
-        self.page.wait_for_function(script, arg=expected)
-
-    def classes(self) -> list[str]:
-        return self.page.locator("#class-list .class-name").all_inner_texts()
-
-    def wait_for_classes(self, *expected: str) -> None:
-        script = (
-            "names => names.every(n => [...document.querySelectorAll('.class-name')].some(e => e.textContent === n))"
-        )
-        self.page.wait_for_function(script, arg=list(expected))
-
-
-@pytest.fixture
-def tab(chrome: Any, address: str) -> Iterator[Tab]:
-    context = chrome.new_context(viewport=DESKTOP)
-    tab = Tab(context, address)
-    yield tab
-    context.close()
-    assert tab.complaints == []
 
 
 def test_draw_five_teach_draw_again(tab: Tab) -> None:
@@ -333,7 +243,6 @@ LOOKS = {
 @pytest.mark.parametrize("look", LOOKS)
 def test_looks_and_accessibility(chrome: Any, address: str, tmp_path: Path, look: str) -> None:
     """Screenshots (kept with FSCIL_SCREENSHOTS=docs/images), and what axe, an independent checker, finds."""
-    axe = module("axe_playwright_python.sync_playwright")
     context = chrome.new_context(**LOOKS[look])
     tab = Tab(context, address)
     kept = os.environ.get("FSCIL_SCREENSHOTS")
@@ -346,9 +255,7 @@ def test_looks_and_accessibility(chrome: Any, address: str, tmp_path: Path, look
     tab.page.evaluate(
         "phone => phone ? document.getElementById('try').scrollIntoView() : scrollTo(0, 0)", look == "phone"
     )
-    tab.page.wait_for_function("() => document.getAnimations().every(each => each.playState !== 'running')")
-    violations = axe.Axe().run(tab.page).response["violations"]
-    assert [(each["id"], each["nodes"][0]["html"]) for each in violations] == []
+    assert violations(tab.page) == []
     width = tab.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
     assert width[0] <= width[1]  # nothing to scroll sideways
     folder = Path(kept or tmp_path)

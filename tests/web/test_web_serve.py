@@ -109,7 +109,7 @@ def test_a_port_in_use_is_explained(tmp_path: Path) -> None:
             serve(tmp_path, port=port)
 
 
-@pytest.mark.parametrize("missing", ["fastapi", "uvicorn", "python_multipart"])
+@pytest.mark.parametrize("missing", ["fastapi", "uvicorn", "python_multipart", "segno"])
 def test_missing_packages_are_explained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, missing: str) -> None:
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(InputError, match=r"pip install 'fscil\[web\]'"):

@@ -14,6 +14,7 @@ KINDS: dict[str, Callable[[BackboneConfig], Backbone]] = {
     "resnet12": ResNet12,
     "resnet18": resnet18,
     "resnet20": resnet20,
+    "timm": lambda config: _timm(config),
     "joined": lambda config: Joined(config, build_backbone),
 }
 
@@ -22,3 +23,18 @@ def build_backbone(config: BackboneConfig) -> Backbone:
     backbone = KINDS[config.kind](config)
     backbone.test_zoom, backbone.test_mirror = config.test_zoom, config.test_mirror
     return backbone
+
+
+def _timm(config: BackboneConfig) -> Backbone:
+    from fscil.backbones.timm_network import timm_backbone  # takes longer to import than torch
+
+    return timm_backbone(config)
+
+
+def depth_of(config: BackboneConfig) -> int:
+    """After how many blocks (stages of a timm network that is no transformer) a network would give features."""
+    if config.name or config.kind == "timm":
+        from fscil.backbones.named import depth_of as depth_by_name
+
+        return depth_by_name(config)
+    return config.depth if config.kind == "vit" else 0

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fscil.core.errors import InputError
+from fscil.core.pretraining import NONE
 
 
 class Backbone(nn.Module, ABC):
@@ -18,6 +19,8 @@ class Backbone(nn.Module, ABC):
 
     mean: Tensor
     std: Tensor
+    pretraining = NONE  # what its first weights had learned
+    narrow_layers = False  # so narrow that all may be stored where any is asked for
 
     def __init__(self, image_size: int, dim: int, depth: int) -> None:
         super().__init__()
@@ -70,11 +73,19 @@ class Backbone(nn.Module, ABC):
 
     def forward_until(self, images: Tensor, stage: int) -> Tensor:
         """What the network holds after `stage` (0: before the first), of any shape: for mixing inside the network."""
-        raise NotImplementedError
+        raise self._whole()
 
     def forward_from(self, inner: Tensor, stage: int) -> Tensor:
         """Final features (n, dim) from what `forward_until` gave for the same stage."""
-        raise NotImplementedError
+        raise self._whole()
+
+    def enter(self, images: Tensor) -> Tensor:
+        """What the first stage takes, of prepared images."""
+        raise self._whole()
+
+    def row(self) -> nn.Sequential:
+        """The stages. What the last one gives goes into `forward_from(inner, stages)`."""
+        raise self._whole()
 
     def last_block(self) -> nn.Module:
         """The last residual block, which lies behind stage `stages - 1`: what is tuned where the rest stays."""
@@ -83,6 +94,13 @@ class Backbone(nn.Module, ABC):
     def last_stage(self) -> nn.Module:
         """All that lies behind stage `stages - 1`, which in a ResNet are several blocks."""
         return self.last_block()
+
+    def _whole(self) -> InputError:
+        return InputError(f"{type(self).__name__} has no stages to be cut at; take a network of one kind.")
+
+    def layer_module(self, layer: int) -> nn.Module:
+        """The module that layer `layer` (1-based; in a ResNet a stage) ends with; what stands before, works before."""
+        raise InputError(f"{type(self).__name__} has no layers to freeze; leave out train.frozen_layers.")
 
     def checked(self, stage: int) -> int:
         if not 0 <= stage <= self.stages:

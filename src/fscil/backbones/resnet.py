@@ -16,7 +16,7 @@ from typing import Literal
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from fscil.backbones.base import Backbone
+from fscil.backbones.base import Backbone, check_block
 from fscil.core.config import BackboneConfig
 from fscil.core.errors import InputError
 
@@ -74,7 +74,6 @@ class ConvNet(Backbone):
         """The stages. Their attribute has another name in each class, and stored networks know it by that."""
 
     def enter(self, images: Tensor) -> Tensor:
-        """Prepared images as the first stage takes them."""
         return images
 
     def forward_normalised(self, images: Tensor) -> Tensor:
@@ -92,6 +91,10 @@ class ConvNet(Backbone):
 
     def last_stage(self) -> nn.Module:
         return self.row()[-1]
+
+    def layer_module(self, layer: int) -> nn.Module:
+        check_block(layer, self.stages)
+        return self.row()[layer - 1]
 
     def forward_layers(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
         if blocks:

@@ -6,7 +6,6 @@ Paper, section 4.1 and appendix A2.
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from fscil.backbones.base import Backbone, check_block
@@ -23,46 +22,55 @@ MLPS = {"plain": PlainMlp, "conv": ConvMlp}
 class ViT(Backbone):
     """A transformer of the sizes in the config or, by its name, one of timm's, without head."""
 
-    def __init__(self, config: BackboneConfig) -> None:
-        trunk: Any = _named(config) if config.name else _sized(config)
+    def __init__(self, config: BackboneConfig, named: nn.Module | None = None) -> None:
+        trunk: Any = named or (_named(config) if config.name else _sized(config))
         super().__init__(int(trunk.patch_embed.img_size[0]), int(trunk.embed_dim), len(trunk.blocks))
         self.trunk = trunk
         if config.pretrained:
-            expected: Any = trunk.pretrained_cfg
-            self.mean.copy_(torch.tensor(expected["mean"])[:, None, None])
-            self.std.copy_(torch.tensor(expected["std"])[:, None, None])
+            from fscil.backbones.named import input_statistics, source
+
+            self.mean, self.std = input_statistics(config, trunk)
+            self.pretraining = source(config, trunk)
 
     def forward_normalised(self, images: Tensor) -> Tensor:
-        return self._final(self.trunk.blocks(self._embed(images)))
+        return self._final(self.trunk.blocks(self.enter(images)))
 
     def forward_until(self, images: Tensor, stage: int) -> Tensor:
         """The tokens (n, tokens, dim) after block `stage`."""
-        return self.trunk.blocks[: self.checked(stage)](self._embed(self.prepare(images)))
+        return self.trunk.blocks[: self.checked(stage)](self.enter(self.prepare(images)))
 
     def forward_from(self, inner: Tensor, stage: int) -> Tensor:
         return self._final(self.trunk.blocks[self.checked(stage) :](inner))
 
+    def enter(self, images: Tensor) -> Tensor:
+        """Tokens of normalised images, before the first block."""
+        trunk = self.trunk
+        if isinstance(trunk, Transformer):
+            return trunk.embed(images)
+        return trunk.norm_pre(trunk.patch_drop(trunk._pos_embed(trunk.patch_embed(images))))
+
+    def row(self) -> nn.Sequential:
+        return self.trunk.blocks
+
     def last_block(self) -> nn.Module:
         return self.trunk.blocks[-1]
+
+    def layer_module(self, layer: int) -> nn.Module:
+        check_block(layer, self.depth)
+        found: nn.Module = self.trunk.blocks[layer - 1]
+        return found
 
     def forward_layers(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
         """Final features, and those after each of `blocks` (1-based): through the final norm, pooled likewise."""
         for block in blocks:
             check_block(block, self.depth)
-        tokens, layers = self._embed(self.prepare(images)), {}
+        tokens, layers = self.enter(self.prepare(images)), {}
         for number, block in enumerate(self.trunk.blocks, start=1):
             tokens = block(tokens)
             if number in blocks:
                 normed = self.trunk.norm(tokens)
                 layers[number] = normed[:, 0] if self.trunk.num_prefix_tokens else normed.mean(1)
         return self._final(tokens), layers
-
-    def _embed(self, images: Tensor) -> Tensor:
-        """Tokens of normalised images, before the first block."""
-        trunk = self.trunk
-        if isinstance(trunk, Transformer):
-            return trunk.embed(images)
-        return trunk.norm_pre(trunk.patch_drop(trunk._pos_embed(trunk.patch_embed(images))))
 
     def _final(self, tokens: Tensor) -> Tensor:
         """Features, from the tokens after the last block."""
@@ -98,24 +106,14 @@ def _sized(config: BackboneConfig) -> Transformer:
 
 
 def _named(config: BackboneConfig) -> Any:
-    import timm  # takes longer to import than torch, and only networks that are asked for by name need it
+    # timm takes longer to import than torch, and only networks that are asked for by name need it
     from timm.models.vision_transformer import VisionTransformer
 
-    try:
-        trunk = timm.create_model(
-            config.name, pretrained=config.pretrained, num_classes=0, drop_path_rate=config.drop_path
-        )
-    except RuntimeError as error:
-        raise InputError(
-            f"timm cannot build '{config.name}': {error}. `timm.list_models('vit*')` names its ViTs."
-        ) from None
-    except Exception as error:  # timm raises many kinds when weights cannot be fetched
-        raise InputError(
-            f"The weights of '{config.name}' could not be loaded ({type(error).__name__}); "
-            f"check the network or set backbone.pretrained=false."
-        ) from error
+    from fscil.backbones.named import created
+
+    trunk = created(config)
     if not isinstance(trunk, VisionTransformer):
         raise InputError(
-            f"'{config.name}' is not a vision transformer of timm; choose one of timm.list_models('vit*')."
+            f"'{config.name}' is no vision transformer (timm.list_models('vit*')); set backbone.kind=timm."
         )
     return trunk

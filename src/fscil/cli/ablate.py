@@ -27,8 +27,10 @@ from fscil.cli.options import (
     OutOption,
     RecipeArgument,
     SeedsOption,
+    checkpoint_file,
     load_config,
     print_json,
+    refuse_both,
     say,
 )
 from fscil.core.errors import InputError, nearest
@@ -39,7 +41,11 @@ def ablate(
     out: OutOption = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option("--checkpoint", help="A trained network, file or folder (default: OUT/base, trained if absent)."),
+        typer.Option(
+            "--checkpoint",
+            callback=checkpoint_file,
+            help="A trained network, file or folder (default: OUT/base, trained if absent).",
+        ),
     ] = None,
     seeds: SeedsOption = None,
     device: DeviceOption = None,
@@ -100,6 +106,7 @@ def ablate(
         deterministic=deterministic,
     )
     folder = out or Path("runs") / config.recipe
+    refuse_both(resume, force)
     resume = resume or retry_failed
     if (folder / "cells").exists() and not (resume or force):
         raise InputError(
@@ -110,7 +117,7 @@ def ablate(
         folder, checkpoint = folder.resolve(), checkpoint and checkpoint.resolve()
     place = NetworkPlace(config, folder, checkpoint)
     if not settings.here:  # who only plans needs none of the devices that measure
-        config = replace(config, accelerator="cpu")
+        config = replace(config, accelerator="cpu", devices=1)
     # An existing run's network and features are used; a folder of another recipe is refused.
     run = Run.open(config, folder, resume=True, force=force, checkpoint=checkpoint, reporter=Reporter())
     run.on.fresh = False  # --force is about the measurements: a network that fits is not trained again

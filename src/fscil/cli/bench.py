@@ -19,9 +19,10 @@ from fscil.cli.engine import (
     engine_settings,
     tell_failures,
 )
-from fscil.cli.options import DeterministicOption, DeviceOption, JsonOption, changes, print_json, say
+from fscil.cli.options import DeterministicOption, DeviceOption, JsonOption, changes, print_json, refuse_both, say
 from fscil.cli.progress import tell_foreseen, tell_record
 from fscil.core.errors import InputError
+from fscil.core.stored_networks import find_checkpoint
 
 app = typer.Typer(invoke_without_command=True)
 
@@ -83,14 +84,16 @@ def bench(
     # Imported here: torch takes seconds to load, and `fscil --help` should not wait for it.
     from fscil.core.hardware import pick_device
     from fscil.core.progress import Reporter
-    from fscil.core.storage import claim_folder, write_sealed, write_text
+    from fscil.core.storage import claiming, write_sealed, write_text
     from fscil.experiments.bench.collect import collect_bench
     from fscil.experiments.bench.foresee import foresee, known
     from fscil.experiments.bench.grid import Grid, fill_grid
     from fscil.experiments.bench.plan import BenchRequest, make_plan
     from fscil.experiments.bench.quick import quick as quickly
+    from fscil.experiments.runner import load_data
     from fscil.pages.bench.page import bench_html, bench_markdown, bench_text
 
+    refuse_both(resume, force)
     settings = engine_settings(
         engine=engine,
         address=address,
@@ -111,7 +114,7 @@ def bench(
         draws=seeds,
         recipe=recipe,
         same_backbone=same_backbone,
-        checkpoints=tuple(checkpoint or ()),
+        checkpoints=tuple(map(find_checkpoint, checkpoint or ())),
         overrides=tuple(changes(overrides, device=device, deterministic=deterministic)),
         out=folder if settings.here else folder.resolve(),  # workers have another working directory
     )
@@ -127,7 +130,9 @@ def bench(
     if dry_run:
         tell_foreseen(foresee(grid), as_json)
         return
-    claim_folder(folder, force=force, resume=resume or retry_failed)
+    with claiming(folder, force=force, resume=resume or retry_failed):
+        if settings.here:
+            load_data(plan.default.data, grid.reporter)
     failures = fill_grid(grid)
     found = collect_bench(grid, failures)
     write_sealed(folder / "bench.json", found.to_json())

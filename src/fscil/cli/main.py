@@ -1,13 +1,13 @@
 """The command line. Exit codes: 0 done, 1 failed, 2 bad input (one sentence that says what to do), 130 interrupted."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated, NoReturn
 
 import typer
 
 import fscil
-from fscil.cli import ablate, bench, paper, run, show, teach, tune
+from fscil.cli import ablate, bench, paper, run, share, show, teach, tune
 from fscil.cli.options import say
 from fscil.core.errors import InputError
 
@@ -42,6 +42,7 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "features": run.features,
     "eval": run.evaluate,
     "report": run.report,
+    "share": share.share,
     "tune": tune.tune,
     "ablate": ablate.ablate,
     "metrics": show.metrics,
@@ -59,6 +60,15 @@ app.add_typer(teach.app, name="teach")
 app.add_typer(paper.app, name="paper")
 
 _INTERRUPTED = 130
+# What an interrupted command leaves, and how to go on; of the others nothing is left.
+_GO_ON = {
+    **dict.fromkeys(
+        ("run", "train", "bench", "ablate"), "nothing is lost: run the same command again with --resume to continue."
+    ),
+    **dict.fromkeys(("tune", "features", "eval"), "nothing is lost: run the same command again to continue."),
+    "teach": "a change is made whole or not at all: see `fscil teach history DIR`.",
+    "serve": "the project is as it was last changed.",
+}
 
 
 def main() -> None:
@@ -79,8 +89,16 @@ def main() -> None:
             _fail(error.format_message(), 2)
         raise
     if code == _INTERRUPTED:
-        _fail("Interrupted; nothing is lost: run the same command again with --resume to continue.", code)
+        _fail(interrupted(sys.argv[1:]), code)
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def interrupted(words: Sequence[str]) -> str:
+    """What to say after Ctrl-C."""
+    command = next((word for word in words if not word.startswith("-")), "")
+    # A look before a run, or at one, has nothing to continue.
+    looked = "--check" in words or "--dry-run" in words or "status" in words[1:2]
+    return f"Interrupted; {'nothing was written.' if looked else _GO_ON.get(command, 'nothing was written.')}"
 
 
 def _fail(sentence: str, code: int) -> NoReturn:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fscil.core.errors import InputError
+from fscil.core.stored_networks import find_checkpoint
 from fscil.core.text import visible
 
 if TYPE_CHECKING:
@@ -27,14 +28,30 @@ ResumeOption = Annotated[bool, typer.Option("--resume", help="Continue what is i
 ForceOption = Annotated[bool, typer.Option("--force", help="Start over in an existing output folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 OpenOption = Annotated[bool, typer.Option("--open", help="Open the page in a browser when it is made.")]
+
+
+def checkpoint_file(given: Path | None) -> Path | None:
+    return given and find_checkpoint(given)
+
+
 CheckpointOption = Annotated[
-    Path | None, typer.Option("--checkpoint", help="A trained network, file or folder (default: OUT/base).")
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        callback=checkpoint_file,
+        help="A trained network: file, folder, or the name of a stored one (default: OUT/base).",
+    ),
 ]
 MethodsOption = Annotated[str | None, typer.Option("--methods", help="Comma-separated names; see `fscil methods`.")]
 
 
 DeterministicOption = Annotated[
     bool, typer.Option("--deterministic", help="The same bits however many threads there are; slower: it takes one.")
+]
+
+
+LogOption = Annotated[
+    str | None, typer.Option("--log", help="Send numbers to tensorboard, mlflow, wandb; OUT/log has them in any case.")
 ]
 
 
@@ -69,6 +86,7 @@ def changes(
     seeds: object = None,
     device: object = None,
     methods: object = None,
+    log: object = None,
     deterministic: bool = False,
 ) -> list[str]:
     """What the options of a command change in a recipe, as `key=value`."""
@@ -78,9 +96,15 @@ def changes(
         "draws": seeds,
         "accelerator": device,
         "methods": methods,
+        "log": log,
         "deterministic": "true" if deterministic else None,
     }
     return [*(overrides or []), *(f"{key}={value}" for key, value in given.items() if value is not None)]
+
+
+def refuse_both(resume: bool, force: bool) -> None:
+    if resume and force:
+        raise InputError("--resume continues what is there and --force starts over; give one of them.")
 
 
 def refuse_existing(paths: Iterable[Path], force: bool) -> None:

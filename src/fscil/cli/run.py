@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fscil.cli import options
+from fscil.cli.check import tell_check
 from fscil.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,8 +26,13 @@ def run(
     deterministic: options.DeterministicOption = False,
     methods: options.MethodsOption = None,
     overrides: options.SetOption = None,
+    log: options.LogOption = None,
     resume: options.ResumeOption = False,
     force: options.ForceOption = False,
+    check: Annotated[
+        bool,
+        typer.Option("--check", help="Check recipe and images, estimate time and memory; write and run nothing."),
+    ] = False,
     open_page: options.OpenOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -34,13 +40,17 @@ def run(
     from fscil.pages.report.page import write_report
     from fscil.results.result import load_results
 
+    options.refuse_both(resume, force)
     config = options.load_config(
-        recipe, overrides, seeds=seeds, device=device, methods=methods, deterministic=deterministic
+        recipe, overrides, seeds=seeds, device=device, methods=methods, log=log, deterministic=deterministic
     )
+    if check:
+        tell_check(config, _folder(config, out), resume or force, as_json)
+        return
     job = _open(config, out, resume=resume, force=force)
     paths = job.evaluate()
     page = job.out / "report.html"
-    write_report(load_results(paths), job.analysis(), page, pictures=job.pictures())
+    write_report(load_results(paths), job.analysis(), page, pictures=job.pictures(), data_notes=job.data_notes())
     _finish(job, page, as_json)
     if open_page:
         options.open_file(page)
@@ -52,12 +62,14 @@ def train(
     device: options.DeviceOption = None,
     deterministic: options.DeterministicOption = False,
     overrides: options.SetOption = None,
+    log: options.LogOption = None,
     resume: options.ResumeOption = False,
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
     """Base training alone: leaves OUT/base/backbone.safetensors."""
-    config = options.load_config(recipe, overrides, device=device, deterministic=deterministic)
+    options.refuse_both(resume, force)
+    config = options.load_config(recipe, overrides, device=device, log=log, deterministic=deterministic)
     job = _open(config, out, resume=resume, force=force)
     info, path = job.train().info, job.on.checkpoint
     if as_json:
@@ -107,11 +119,12 @@ def evaluate(
     deterministic: options.DeterministicOption = False,
     methods: options.MethodsOption = None,
     overrides: options.SetOption = None,
+    log: options.LogOption = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Run the methods over all sessions, from a trained network: one result.json per method and draw."""
     config = options.load_config(
-        recipe, overrides, checkpoint, seeds=seeds, device=device, methods=methods, deterministic=deterministic
+        recipe, overrides, checkpoint, seeds=seeds, device=device, methods=methods, log=log, deterministic=deterministic
     )
     job = _open_trained(config, out, checkpoint)
     job.evaluate()
@@ -136,7 +149,9 @@ def report(
         """What `fscil run` left beside the results."""
         return next((read_json(folder / name) for folder in results if (folder / name).is_file()), None)
 
-    write_report(found, beside("analysis.json"), out, pictures=beside("pictures.json"))
+    write_report(
+        found, beside("analysis.json"), out, pictures=beside("pictures.json"), data_notes=beside("data_notes.json")
+    )
     options.say(f"Report: {out}")
     if open_page:
         options.open_file(out)
@@ -148,12 +163,16 @@ def _open(
     from fscil.core.progress import Reporter
     from fscil.experiments.run import Run
 
-    folder = out or Path("runs") / config.recipe
+    folder = _folder(config, out)
     return Run.open(config, folder, resume=resume, force=force, checkpoint=checkpoint, reporter=Reporter())
 
 
+def _folder(config: Config, out: Path | None) -> Path:
+    return out or Path("runs") / config.recipe
+
+
 def _open_trained(config: Config, out: Path | None, checkpoint: Path | None) -> Run:
-    base = (out or Path("runs") / config.recipe) / "base"
+    base = _folder(config, out) / "base"
     if checkpoint is None and not (base / "backbone.safetensors").exists():
         raise InputError(
             f"There is no trained network in {base}; run `fscil train {config.recipe}` first, or give --checkpoint."

@@ -108,7 +108,8 @@ def _verified(found: dict[str, Any]) -> str:
         if found[key] is not None
     ]
     draws = f"{found['draws']} draw{'s' if found['draws'] > 1 else ''}"
-    return f"{found['dataset']} ({found['recipe']}, {draws}): {', '.join(scores)}"
+    before = f", pre-trained on {found['pretraining']}" if found.get("pretraining") else ""
+    return f"{found['dataset']} ({found['recipe']}, {draws}{before}): {', '.join(scores)}"
 
 
 def datasets(

@@ -43,17 +43,23 @@ def init(
 ) -> None:
     """Make a project in a new folder; with --from it knows classes from the beginning."""
     from fscil.teach import Learner, import_onnx
-    from fscil.teach.encoders import loading
+    from fscil.teach.encoders import loading, photographs
+    from fscil.teach.project import files
 
     note = loading.advice(encoder)
     if source is not None and source.expanduser().is_dir():
         learned = Learner.create_from(project, source, encoder, keep_images=not features_only)
         for result in learned:
             _say_learned(result)
-        say(f"Made {project} from {source}: {sum(result.added > 0 for result in learned)} classes.")
+        with Learner.open(project, readonly=True) as learner:
+            name = learner.encoder_name
+        classes = sum(result.added > 0 for result in learned)
+        say(f"Made {project} from {source}: {classes} classes (encoder {name}).")
+        shown = photographs.warning(name, files.images_in(source.expanduser(), deep=True))
+        note = shown or note
     elif source is not None:
         with import_onnx(source, project) as learner:
-            say(f"Made {project} from {source}: {len(learner.classes())} classes.")
+            say(f"Made {project} from {source}: {len(learner.classes())} classes (encoder {learner.encoder_name}).")
     else:
         with Learner.create(project, encoder, keep_images=not features_only) as learner:
             kept = "images and features" if learner.keeps_images else "features only"
@@ -74,6 +80,7 @@ def add(
     ] = None,
 ) -> None:
     """Learn a class from a few images; new ones join a class that is known."""
+    from fscil.teach.encoders import photographs
     from fscil.teach.project import files
     from fscil.teach.project.limits import class_name
 
@@ -89,8 +96,11 @@ def add(
         batches = [(name, files.expand(images))]
     with _open(project) as learner:
         results = [learner.learn(class_name, found) for class_name, found in batches]
+        note = photographs.warning(learner.encoder_name, [file for _, found in batches for file in found])
     for result in results:
         _say_learned(result)
+    if note:
+        say(f"Note: {note}", err=True)
     if not any(result.added for result in results):
         raise InputError("Nothing was learned: no usable new image was given.")
     say(f"Next: fscil predict {project} IMAGES...   (to take it back: fscil teach undo {project})")

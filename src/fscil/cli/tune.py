@@ -27,7 +27,8 @@ from fscil.core.errors import InputError
 def tune(
     recipe: RecipeArgument = "glyphs",
     tries: Annotated[
-        list[str] | None, typer.Option("--try", help="Values to try: --try weight_novel=0.5,1,2; repeat for a grid.")
+        list[str] | None,
+        typer.Option("--try", help="Values to try: --try weight_novel=0.5,1,2 or layers=[3,4],[5]; repeat for a grid."),
     ] = None,
     method: Annotated[str, typer.Option("--method", help="Whose options.")] = "yourself",
     out: Annotated[Path | None, typer.Option("--out", help="Output folder (default: runs/RECIPE-tune).")] = None,
@@ -48,8 +49,9 @@ def tune(
 ) -> None:
     """Choose a method's options on pseudo-sessions made of base classes; the test set is not touched."""
     from fscil.core.progress import Reporter
-    from fscil.core.storage import claim_folder
+    from fscil.core.storage import claiming
     from fscil.experiments import tune as tuning
+    from fscil.experiments.preflight import check_settings
     from fscil.methods import make
     from fscil.metrics.names import label
     from fscil.pages.kit import table as tables
@@ -72,8 +74,12 @@ def tune(
     tuning.settings(tries or [], method)
     folder = out or Path("runs") / f"{config.recipe}-tune"
     folder = folder if settings.here else folder.resolve()  # workers have another working directory
-    claim_folder(folder, force=False, resume=True)
-    tuned = tuning.tune(config, method, tries or [], folder, Reporter(), settings)
+    reporter = Reporter()
+    with claiming(folder, force=False, resume=True):
+        if settings.here:
+            check_settings(config)
+            tuning.pseudo_sessions(config, reporter)
+    tuned = tuning.tune(config, method, tries or [], folder, reporter, settings)
     trials = tuned.trials
     if not trials:
         raise InputError(f"No setting could be measured: {next(iter(tuned.failures.values())).sentence}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
-from fscil.core.errors import InputError, nearest
+from fscil.core.errors import InputError, did_you_mean
 from fscil.core.options import (
     Amount,
     BelowOne,
@@ -66,13 +66,14 @@ class DataConfig(Checked):
 
 @dataclass(frozen=True)
 class BackboneConfig(Checked):
-    """The network. A vit is built from the sizes below, as timm would; a `name` takes one of timm's as it is."""
+    """The network. A vit is built from the sizes below, as timm would; a `name` (timm, vit) takes one of timm's."""
 
     prefix: ClassVar[str] = "backbone."
     # joined: the features of the networks in `parts` side by side, each trained before; `fscil join` makes one
-    kind: Literal["vit", "resnet12", "resnet18", "resnet20", "joined"] = "vit"
-    name: str = ""  # any timm ViT, such as vit_small_patch16_224
-    pretrained: bool = False  # with `name`: load timm's weights
+    # timm: any of timm's networks by its `name`; its stages, or a transformer's blocks, are the layers
+    kind: Literal["vit", "resnet12", "resnet18", "resnet20", "timm", "joined"] = "vit"
+    name: str = ""  # of timm, such as resnet18 or vit_small_patch16_224
+    pretrained: bool = False  # load timm's weights, or those of an installed package (tf_efficientnet_lite0)
     image_size: Count = 32
     # Outside training, images are enlarged by this factor and their middle is taken: random resized crops make things
     # look larger in training than they are.
@@ -162,6 +163,8 @@ class TrainConfig(Checked):
     label_smoothing: Share = 0.0
     # the network is trained in evaluation mode: batch-norm keeps the statistics it has, nothing is dropped
     frozen_statistics: bool = False
+    # layers (blocks of a vit, stages of others), and all before them, that training leaves as they are
+    frozen_layers: Whole = 0
     ema: BelowOne = 0.998  # decay of the weight average that is kept; 0: off
     objective: str = "cross_entropy"  # cross_entropy, dot_regression (for the etf head) or a method's own
     objective_options: Mapping[str, Any] = field(default_factory=dict)  # what differs from the objective's defaults
@@ -193,8 +196,11 @@ class Config(Checked):
     devices: Count = 1
     strategy: str = "auto"
     precision: Precision = "auto"  # auto: bf16-mixed on a GPU, 32-true on a CPU
+    threads: Whole = 0  # of a CPU; 0: one for a small network (`hardware.SMALL`), else as many as the machine gives
     # The same bits however many threads the machine would take: one thread, and no kernel that may round otherwise.
     deterministic: bool = False
+    # Where numbers are sent besides OUT/log: an extra of the same name each
+    log: Annotated[tuple[Literal["tensorboard", "mlflow", "wandb"], ...], Items(unique=True)] = ()
     data: DataConfig = field(default_factory=DataConfig)
     backbone: BackboneConfig = field(default_factory=BackboneConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
@@ -203,7 +209,13 @@ class Config(Checked):
     second: TrainConfig | None = None
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # per method: what differs from its defaults
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.deterministic and self.threads > 1:
+            raise InputError(f"deterministic takes one thread, and threads is {self.threads}; leave one of them out.")
+
     def check_draws(self) -> None:
+        """Refuse several draws of shots that a list fixes."""
         if self.data.fixed_shots and self.draws > 1:
             key = "data.session_lists" if self.data.session_lists else "data.shots=published"
             raise InputError(f"{key} fixes the shots, so more draws would repeat them; add --seeds 1.")
@@ -224,7 +236,18 @@ def recipes() -> list[str]:
 
 
 def load(recipe: str = "glyphs", overrides: Sequence[str] = ()) -> Config:
-    """A recipe by name or by path, with `key=value` overrides."""
+    """A recipe by name or by path, with `key=value` overrides.
+
+    Examples:
+        >>> import fscil
+        >>> config = fscil.load_config("digits", ["train.epochs=5", "methods=prototypes,teen"])
+        >>> config.data.base, config.data.way, config.train.epochs, config.methods
+        (6, 2, 5, ('prototypes', 'teen'))
+        >>> fscil.load_config("digits", ["train.epoch=5"])
+        Traceback (most recent call last):
+        ...
+        fscil.core.errors.InputError: Unknown key 'train.epoch'...
+    """
     path = _path(recipe)
     document = _read(path)
     for override in overrides:
@@ -245,7 +268,11 @@ def _path(recipe: str, child: Path | None = None) -> Path:
         wrong = f"There is no recipe '{recipe}'"
         if child:
             wrong = f"The recipe {child} extends '{recipe}', which does not exist"
-        raise InputError(f"{wrong}; {nearest(recipe, recipes())} Or give a .toml file.")
+        close = did_you_mean(recipe, stored)
+        short = ", ".join(name for name in recipes() if "_" not in name)
+        raise InputError(
+            f"{wrong}; {close} Valid: {short}; of single methods as `fscil methods` lists them. Or give a .toml file."
+        )
     return stored[recipe]
 
 

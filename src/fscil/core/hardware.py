@@ -18,6 +18,8 @@ from fscil.core.errors import InputError
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
 
+SMALL = 128  # width of a vit, up to which it is fastest on one thread
+_given_threads = 0  # of this process, before `settle` took some of them
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")  # Linux
 
 
@@ -41,12 +43,37 @@ def make_fabric(config: Config) -> "Fabric":
 
 
 def settle(config: Config) -> None:
-    """Bind this process to what `deterministic` promises; without it nothing is changed."""
+    """Bind this process to the number of threads that a recipe takes, and to what `deterministic` promises."""
     if config.deterministic:
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when the GPU is first used
         torch.use_deterministic_algorithms(True)  # a kernel that cannot keep it raises
         torch.backends.cudnn.benchmark = False
-        torch.set_num_threads(1)  # a sum over other threads is rounded otherwise
+    global _given_threads
+    _given_threads = _given_threads or torch.get_num_threads()
+    wanted = threads_of(config) or _given_threads
+    if wanted != torch.get_num_threads():
+        torch.set_num_threads(wanted)
+
+
+def threads_of(config: Config) -> int:
+    """How many a recipe takes on a CPU; 0: as many as it is given.
+
+    Two threads of a small network spend more time waiting for each other than computing, most of all beside another
+    busy process (benchmarks/threads.py); and a sum over other threads is rounded otherwise, so that with one thread
+    results repeat on machines with any number of cores.
+    """
+    network = config.backbone
+    small = network.kind == "vit" and not network.name and network.embed_dim <= SMALL
+    return 1 if config.deterministic or (small and not config.threads) else config.threads
+
+
+def check_devices(config: Config) -> None:
+    """Refuse more devices than there are: on a CPU each would be a process that waits for the others."""
+    device = pick_device(config.accelerator).type
+    there = {"cuda": torch.cuda.device_count(), "mps": 1}.get(device, _cores())
+    if config.devices > there:
+        what = f"{there} {'CPU core' if device == 'cpu' else f'{device.upper()} device'}{'s' if there > 1 else ''}"
+        raise InputError(f"devices={config.devices}, and this machine has {what}; set devices to at most {there}.")
 
 
 @contextlib.contextmanager
@@ -81,7 +108,7 @@ def describe(device: torch.device) -> dict[str, Any]:
     return {
         "device": device.type,
         "name": torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu_name(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": _cores(),
         "fscil": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -115,6 +142,10 @@ def peak_memory_mb(device: torch.device) -> int:
         return 0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (2**20 if sys.platform == "darwin" else 2**10))
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _cpu_name() -> str:

@@ -18,7 +18,23 @@ MANY = 10**9  # classes or test images of one session: more is no count, and too
 
 @dataclass(frozen=True)
 class AccuracyMatrix:
-    """Per-session accuracies with the class and test-image counts they were measured on."""
+    """Per-session accuracies with the class and test-image counts they were measured on.
+
+    A matrix with a hole, with a value where nothing was learned yet or outside 0 to 100 is refused.
+
+    Examples:
+        Row i is measured after session i; columns are the classes that each session brought.
+
+        >>> matrix = AccuracyMatrix.from_lists([[80], [78, 40], [75, 35, 45]], classes=(20, 10, 10))
+        >>> matrix.sessions
+        3
+        >>> matrix.to_lists()[-1]
+        [75.0, 35.0, 45.0]
+        >>> AccuracyMatrix.from_lists([[80], [78, 140]], classes=(20, 10))
+        Traceback (most recent call last):
+        ...
+        fscil.core.errors.InputError: The matrix has 140 at row 2, column 2; accuracies must lie between 0 and 100...
+    """
 
     values: np.ndarray  # (T, T) percent, NaN above the diagonal
     classes: tuple[int, ...]  # classes per session, base first
@@ -62,6 +78,7 @@ class AccuracyMatrix:
 
     @property
     def sessions(self) -> int:
+        """How many there are, the base session included."""
         return len(self.classes)
 
     def to_lists(self) -> list[list[float]]:

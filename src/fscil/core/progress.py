@@ -62,13 +62,18 @@ class Reporter:
         elif self.console.is_terminal:
             yield from self._bar(label)
         else:
-            yield _lines(label, lambda line: print(line, file=sys.stderr, flush=True))
+            yield progress(label)
 
     def _bar(self, label: str) -> Iterator[Update]:
         columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
         with Progress(TextColumn("{task.description}", markup=False), *columns, console=self.console) as bar:
             task = bar.add_task(label, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def progress(label: str) -> Update:
+    """For programs: a line on stderr now and then, such as `train_base(..., progress=progress("Base training"))`."""
+    return _lines(visible(label), lambda line: print(line, file=sys.stderr, flush=True))
 
 
 def _lines(label: str, write: Callable[[str], None]) -> Update:

@@ -9,7 +9,7 @@ import re
 import secrets
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -104,12 +104,15 @@ def hold(path: Path) -> bool:
     path = Path(path).resolve()
     if path in _held:
         return True
-    file = open(path, "ab")  # noqa: SIM115 - closing it would give the lock back
-    if not lock(file):
-        file.close()
-        return False
-    _held[path] = file
-    return True
+    while True:
+        file = open(path, "ab")  # noqa: SIM115 - closing it would give the lock back
+        if not lock(file):
+            file.close()
+            return False
+        if path.exists() and os.path.samestat(os.fstat(file.fileno()), path.stat()):
+            _held[path] = file
+            return True
+        file.close()  # somebody who was refused has deleted it meanwhile: this is the lock of nothing
 
 
 def lock(file: IO[bytes]) -> bool:
@@ -137,18 +140,32 @@ def claim_folder(path: Path, *, force: bool, resume: bool = False) -> None:
     """
     path = Path(path)
     try:
-        if path.exists() and not path.is_dir():
-            raise InputError(f"{path} is a file, not a folder; choose another --out.")
-        _refuse_filled(path, allowed=force or resume)
+        check_claim(path, allowed=force or resume)
         path.mkdir(parents=True, exist_ok=True)
-        if not os.access(path, os.W_OK):
-            raise InputError(f"{path} is not writable; choose another --out or change its permissions.")
         if not hold(path / _LOCK):
             raise InputError(f"Another process is writing to {path}; wait until it is done, or choose another --out.")
-        _refuse_filled(path, allowed=force or resume)  # by another that was done while this one waited
+        check_claim(path, allowed=force or resume)  # another that was done while this one waited may have filled it
         clear_leftovers(path)
     except OSError as error:
         raise readable(error, path) from error
+
+
+@contextlib.contextmanager
+def claiming(path: Path, *, force: bool, resume: bool = False) -> Iterator[None]:
+    """`claim_folder` for as long as it is open whether the work can be done: refused inside, no new folder is left."""
+    path = Path(path)
+    new = [folder for folder in (path, *path.absolute().parents) if not folder.exists()]
+    claim_folder(path, force=force, resume=resume)
+    try:
+        yield
+    except BaseException:
+        if new and (file := _held.pop((path / _LOCK).resolve(), None)):
+            file.close()
+            (path / _LOCK).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # something is in it: it stays
+                for folder in new:
+                    folder.rmdir()
+        raise
 
 
 def is_claimed(path: Path) -> bool:
@@ -170,18 +187,26 @@ def clear_leftovers(path: Path) -> None:
             file.unlink(missing_ok=True)
 
 
-def _refuse_filled(path: Path, *, allowed: bool) -> None:
+def check_claim(path: Path, *, allowed: bool) -> None:
+    """Refuse a folder that holds something, without `allowed`, and one that cannot be made or written to; make none."""
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file, not a folder; choose another --out.")
     if path.is_dir() and any(entry.name != _LOCK for entry in path.iterdir()) and not allowed:
         raise InputError(
             f"{path} already exists and is not empty; "
             f"add --resume to continue it, --force to overwrite, or choose another --out."
         )
+    there = next(folder for folder in (path, *path.absolute().parents) if folder.exists())
+    if not there.is_dir():
+        raise InputError(f"{there} is a file, not a folder; choose another --out.")
+    if not os.access(there, os.W_OK):
+        raise InputError(f"{there} is not writable; choose another --out or change its permissions.")
 
 
 def readable(error: OSError, path: Path) -> InputError:
     """What a user can do about it."""
     if error.errno == errno.ENOSPC:
-        return InputError(f"The disk is full: {path} was not written; free some space and run again with --resume.")
+        return InputError(f"The disk is full: {path} was not written; free some space and try again.")
     if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
         return InputError(f"No permission for {path}; choose another folder or change its permissions.")
     return InputError(f"{path}: {error.strerror or error}; check the path and try again.")

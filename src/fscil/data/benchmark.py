@@ -20,6 +20,7 @@ from fscil.data import stored_shots
 from fscil.data.dataset import Dataset, ImageSet
 from fscil.data.session import Session
 from fscil.data.session_lists import session_lists
+from fscil.data.twins import Twins, find_twins
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,10 @@ class Exam:
 
 
 class Benchmark:
-    """(class order, base count, way, shot, shot seed) over a data set."""
+    """(class order, base count, way, shot, shot seed) over a data set; made by `load_benchmark`.
+
+    `session(i)` is what may be learned from. Test images leave it as an `Exam`, for the protocol alone.
+    """
 
     def __init__(
         self, dataset: Dataset, config: DataConfig, shots_seed: int = 0, shot_lists: Sequence[np.ndarray] | None = None
@@ -55,11 +59,22 @@ class Benchmark:
         return Benchmark(self._dataset, self._config, shots_seed, self._shot_lists)
 
     @property
+    def left_over(self) -> tuple[str, ...]:
+        """Classes of the data set that no session has, in its order."""
+        used = set(self.order.tolist())
+        return tuple(name for number, name in enumerate(self._dataset.class_names) if number not in used)
+
+    def twins(self) -> Twins:
+        """Images of these classes that are there twice."""
+        return find_twins(self._dataset, self.order)
+
+    @property
     def classes(self) -> tuple[int, ...]:
         """Classes per session, base first."""
         return (self.base, *[self.way] * self.novel_sessions)
 
     def class_range(self, index: int) -> range:
+        """The labels of a session's classes, counted through the class order."""
         if not 0 <= index <= self.novel_sessions:
             raise IndexError(f"Session {index} does not exist; there are {self.novel_sessions + 1}.")
         first = 0 if index == 0 else self.base + self.way * (index - 1)

@@ -58,7 +58,14 @@ def find_spec(name: str) -> DatasetSpec:
 
 
 def load_dataset(config: DataConfig, reporter: Reporter | None = None) -> Dataset:
-    """All images of the data set that `config` names. What takes long is reported, on stderr unless told otherwise."""
+    """All images of the data set that `config` names. What takes long is reported, on stderr unless told otherwise.
+
+    Examples:
+        >>> from fscil import load_config
+        >>> digits = load_dataset(load_config("digits").data)
+        >>> digits.train.images.shape[1:], str(digits.train.images.dtype), len(digits.class_names)
+        ((8, 8, 3), 'uint8', 10)
+    """
     spec = find_spec(config.name)
     if spec.path and not config.path:
         raise InputError(f"Data set {spec.name} needs data.path; set it to {spec.path}.")
@@ -67,7 +74,16 @@ def load_dataset(config: DataConfig, reporter: Reporter | None = None) -> Datase
 
 
 def load_benchmark(config: DataConfig, shots_seed: int = 0, reporter: Reporter | None = None) -> Benchmark:
-    """The data set cut into sessions."""
+    """The data set cut into sessions; `shots_seed` draws the images of the new classes.
+
+    Examples:
+        >>> import fscil
+        >>> benchmark = load_benchmark(fscil.load_config("digits").data)
+        >>> benchmark.classes, benchmark.class_names[:3]
+        ((6, 2, 2), ('0', '1', '2'))
+        >>> len(benchmark.session(0)), len(benchmark.session(1))  # all images of six classes; five of each new one
+        (758, 10)
+    """
     from fscil.data.benchmark import Benchmark
 
     return Benchmark(load_dataset(config, reporter), config, shots_seed)

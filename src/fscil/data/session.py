@@ -28,9 +28,11 @@ class View:
 
     @property
     def device(self) -> torch.device:
+        """Where its tensors are."""
         return self.final.device
 
     def to(self, device: torch.device | str) -> View:
+        """The same on another device."""
         return self._each(lambda x: x.to(device))
 
     def __getitem__(self, index: Tensor | slice) -> View:

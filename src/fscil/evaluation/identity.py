@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fscil.core.stored_networks import find_checkpoint
 from fscil.data.benchmark import Benchmark
 from fscil.data.session import Session
 from fscil.training.checkpoint import read_tensors, tensors_sha256
@@ -24,7 +25,7 @@ def digest(content: Any) -> str:
 
 def weights_sha256(path: Path) -> str:
     """Of a checkpoint's tensors, head included; not of its notes, which say how many seconds it took."""
-    tensors, _ = read_tensors(path / "backbone.safetensors" if path.is_dir() else path)
+    tensors, _ = read_tensors(find_checkpoint(path))
     return tensors_sha256(tensors)
 
 

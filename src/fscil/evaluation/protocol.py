@@ -138,6 +138,20 @@ def run_method(
     `network` is where the features come from; a method may also use its head and what its training learned besides.
     `fits` keep what was learned of the base session for other draws, or have it from one. `under_way` is where a method
     that tunes leaves its state after every session, and goes on from if it was killed.
+
+    Examples:
+        On a network as it starts, so that this takes a second; `train.epochs` of the recipe would train it.
+
+        >>> import fscil, tempfile
+        >>> config = fscil.load_config("digits", ["train.epochs=0", "train.compile=off"])
+        >>> benchmark = fscil.load_benchmark(config.data)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     network = fscil.train_base(benchmark.session(0), config, folder)
+        >>> outcome = run_method(fscil.make_method("prototypes"), benchmark, fscil.FeatureCache(None, network.backbone))
+        >>> outcome.matrix.classes, [len(row) for row in outcome.matrix.to_lists()]
+        ((6, 2, 2), [1, 2, 3])
+        >>> 0 < fscil.summary(outcome.matrix)["gacc_grid"] < 100
+        True
     """
     device = device or torch.device("cpu")
     before = _shared_sha256(cache, network)

@@ -14,6 +14,7 @@ from fscil.core.config import Config, to_dict
 from fscil.core.hardware import describe, peak_memory_mb
 from fscil.core.matrix import AccuracyMatrix
 from fscil.core.naming import true_title
+from fscil.core.pretraining import pretraining
 from fscil.evaluation.protocol import Outcome
 from fscil.methods import Method
 from fscil.metrics import summary
@@ -46,6 +47,7 @@ def make_result(
         "seed": config.seed,
         "shots_seed": shots_seed,
         "network": {"weights_sha256": weights, "data_sha256": data, "trained_on": base["data"]},
+        "pretraining": pretraining(base),
         "config": to_dict(resolved),
         "commit": commit(),
         "hardware": describe(device),

@@ -7,6 +7,7 @@
     OUT/METHOD/shots-N/result.json        one method on one draw of shots
     OUT/analysis.json                     accuracy by layer, t-SNE
     OUT/pictures.json                     samples of the classes, examples of mistakes
+    OUT/data_notes.json                   classes that no session has, pictures that are there twice
 
 A stage whose files are there is not done again, so a killed run continues where it was.
 """
@@ -17,26 +18,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from fscil import methods
-from fscil.backbones import check_block
 from fscil.core.config import Config, build, to_dict
 from fscil.core.errors import InputError
-from fscil.core.hardware import pick_device
 from fscil.core.progress import Reporter, Update
-from fscil.core.storage import claim_folder, read_json, write_json
+from fscil.core.storage import claiming, read_json, write_json
 from fscil.evaluation.identity import digest
 from fscil.experiments.layers import analyse
 from fscil.experiments.pictures import picture_file
+from fscil.experiments.preflight import data_notes, preflight
 from fscil.experiments.runner import Cell, NetworkRun
 from fscil.methods import Method, YourSelf
-from fscil.objectives import objective_options
+from fscil.results.data_notes import parse_data_notes
 from fscil.results.result import parse_result
-from fscil.training.checkpoint import Checkpoint
+from fscil.training.checkpoint import LAST, Checkpoint
 
 # Keys that may differ between a run and its continuation: they change what is done next, not what was done.
-_FREE_KEYS = ("draws", "methods", "options", "accelerator", "devices", "strategy")
+_FREE_KEYS = ("draws", "methods", "options", "accelerator", "devices", "strategy", "threads", "log")
 
 
 class Run:
@@ -57,17 +55,16 @@ class Run:
         checkpoint: Path | None = None,  # a trained network instead of training one
         reporter: Reporter | None = None,
     ) -> Run:
-        """Claim the folder; a folder of another config is refused."""
-        check_methods(config)
-        config.check_draws()
-        pick_device(config.accelerator)
-        out = Path(out)
-        claim_folder(out, force=force, resume=resume)
+        """Claim the folder; a folder of another config is refused. Whatever is refused leaves no folder behind."""
+        out, reporter = Path(out), reporter or Reporter(quiet=True)
         stored = out / "config.json"
-        if resume and not force and stored.exists():
-            _check_same(read_json(stored), to_dict(config), out)
-        write_json(stored, to_dict(config))
-        network = NetworkRun(config, out, reporter or Reporter(quiet=True), checkpoint=checkpoint, fresh=force)
+        with claiming(out, force=force, resume=resume):
+            if resume and not force and stored.exists():
+                _check_same(read_json(stored), to_dict(config), out)
+            trained = (out / "base" / LAST).exists() and not force
+            benchmark = preflight(config, reporter, checkpoint, trained=trained)
+            write_json(stored, to_dict(config))
+        network = NetworkRun(config, out, reporter, checkpoint=checkpoint, benchmark=benchmark, fresh=force)
         return cls(config, out, network)
 
     def train(self) -> Checkpoint:
@@ -85,6 +82,7 @@ class Run:
         return [cell.path for cell in cells]
 
     def result_paths(self) -> list[Path]:
+        """Where the results are, or will be."""
         draws = range(self.config.draws)
         return [self.out / name / f"shots-{draw}" / "result.json" for name in self.config.methods for draw in draws]
 
@@ -114,11 +112,26 @@ class Run:
         document: dict[str, Any] = read_json(cell.path)
         return document
 
+    def data_notes(self) -> dict[str, Any]:
+        """What a reader should know of the images, for the report; said here too."""
+        cell = Cell(
+            self.out / "data_notes.json",
+            "Images that are there twice",
+            self.on.inputs(0, "data notes", list(self.on.benchmark.left_over)),
+            lambda update: data_notes(self.on.benchmark).document(),
+        )
+        self.on.fill([cell])
+        document: dict[str, Any] = read_json(cell.path)
+        for sentence in parse_data_notes(document).sentences():
+            self.on.reporter.say(sentence)
+        return document
+
     def all(self) -> list[Path]:
         """Every stage; returns the result files."""
         paths = self.evaluate()
         self.analysis()
         self.pictures()
+        self.data_notes()
         return paths
 
     @staticmethod
@@ -141,28 +154,6 @@ class Run:
         if name in self.config.methods and name not in self._learned:  # its results are there, the method is not
             self._cell(name, 0).measure(lambda done, total: None)
         return analyse(self.on, results, self._learned.get(name), update)
-
-
-def check_methods(config: Config) -> None:
-    """Refuse a wrong method or option before training, not after."""
-    for name in (*config.methods, *config.options):
-        if reason := obstacle(name, config):
-            raise InputError(reason)
-
-
-def obstacle(name: str, config: Config) -> str:
-    """Why this method cannot run with this recipe's network; empty if it can. A wrong option raises."""
-    for stage in (config.train, config.last):
-        objective_options(stage)
-    method, backbone = methods.make(name, config.options.get(name)), config.backbone
-    for part in backbone.parts or (backbone,):
-        if method.blocks(part.depth) and part.kind != "vit":
-            return f"{method.title} needs intermediate layers, which a {part.kind} does not give."
-        if not part.name:  # a named network tells its depth only once it is built
-            method.start(seed=0, depth=part.depth, device=torch.device("cpu"))
-            for block in method.blocks(part.depth):
-                check_block(block, part.depth)
-    return ""
 
 
 def _check_same(stored: Any, wanted: dict[str, Any], out: Path) -> None:

@@ -27,6 +27,7 @@ from fscil.evaluation.fits import BaseFits, DrawState
 from fscil.evaluation.identity import data_sha256, digest, session_sha256, weights_sha256
 from fscil.evaluation.protocol import Examiner, prepare, run_method
 from fscil.evaluation.writer import make_result
+from fscil.experiments.journal import Journal, accuracies
 from fscil.methods import Method
 from fscil.training.checkpoint import FIRST, LAST, STATE, Checkpoint, load_classifier, same_training
 from fscil.training.loop import train_base
@@ -83,6 +84,7 @@ class NetworkRun:
     FOLDER/features/*.safetensors      features, by content
     FOLDER/fitted/METHOD.safetensors   what a method learned of the base session, until its last draw is measured
     FOLDER/fitted/METHOD-under-way.safetensors   what one that tunes has learned in the draw that is under way
+    FOLDER/log                         numbers of the training and of the sessions (`experiments.journal`)
     """
 
     def __init__(
@@ -100,8 +102,10 @@ class NetworkRun:
         self.checkpoint = checkpoint or self.folder / "base" / "backbone.safetensors"
         self._given = checkpoint is not None
         self._benchmark = benchmark
+        self.journal = Journal(self.folder / "log", config.log)
         if fresh:
             shutil.rmtree(self.folder / "fitted", ignore_errors=True)
+            self.journal.clear()
         self._data: dict[int, str] = {}  # hash of every draw's images
         self._differences: set[str] = set()  # what was said of cells that were measured elsewhere
 
@@ -112,9 +116,7 @@ class NetworkRun:
 
     @cached_property
     def benchmark(self) -> Benchmark:
-        if self._benchmark is None:
-            self.reporter.say(f"Data: {self.config.data.name}")
-        return self._benchmark or _load(self.config.data, self.reporter)
+        return self._benchmark or load_data(self.config.data, self.reporter)
 
     @cached_property
     def network(self) -> Checkpoint:
@@ -128,12 +130,7 @@ class NetworkRun:
         fingerprint = self.benchmark.fingerprint()
         if self._given:
             network = load_classifier(self.checkpoint, self.device)
-            if network.info["data"] != fingerprint:
-                raise InputError(
-                    f"{self.checkpoint} was trained on another base session than {self.config.data.name} with "
-                    f"{self.config.data.base} base classes gives; use the recipe it was trained with."
-                )
-            self._check_shape(network)
+            check_given(network, self.checkpoint, self.config, fingerprint)
             return network
         if self.checkpoint.exists() and not self.fresh:
             network = load_classifier(self.checkpoint, self.device)
@@ -144,7 +141,7 @@ class NetworkRun:
                 )
             self.reporter.say(f"Base training: done before, {self.checkpoint}")
             return network
-        with self.reporter.task("Base training") as update:
+        with self.journal.part("base", to_dict(self.config)) as record, self.reporter.task("Base training") as update:
             train_base(
                 self.benchmark.session(0),
                 self.config,
@@ -152,18 +149,9 @@ class NetworkRun:
                 fingerprint=fingerprint,
                 resume=not self.fresh,
                 progress=update,
+                record=record,
             )
         return load_classifier(self.checkpoint, self.device)
-
-    def _check_shape(self, network: Checkpoint) -> None:
-        """A setting that a given network does not have would be written into results and change nothing."""
-        stored, wanted = network.info["config"]["backbone"], to_dict(self.config.backbone)
-        for key, value in to_dict(build(BackboneConfig, stored)).items():
-            if key not in (*LOOKS, "pretrained") and wanted[key] != value:
-                raise InputError(
-                    f"{self.checkpoint} has backbone.{key}={value}, and the settings say {wanted[key]}, which would "
-                    f"change nothing; use the recipe it was trained with."
-                )
 
     @cached_property
     def weights(self) -> str:
@@ -263,6 +251,7 @@ class NetworkRun:
 
     def fill(self, cells: Sequence[Cell]) -> None:
         """Measure what is missing (everything if `fresh`)."""
+        settle(self.config)  # another network of this process may take another number of threads
         for cell in cells:
             if not self.fresh and self.done(cell):
                 self.reporter.say(f"{cell.label}: done before, {cell.path}")
@@ -271,11 +260,22 @@ class NetworkRun:
             with self.reporter.task(cell.label) as update:
                 document = cell.measure(update)
             spent = round(time.monotonic() - started, 3)
+            if "matrix" in document:
+                with self.journal.part(self._part(cell), document["config"]) as record:
+                    for session, values in enumerate(accuracies(document)):
+                        record(session, values)
             made = {"inputs": cell.inputs, "measuring_seconds": spent, "hardware": describe(self.device)}
             write_sealed(cell.path, {**made, **document})
 
+    def _part(self, cell: Cell) -> str:
+        """As the folder is called that its file is in."""
+        inside = cell.path.is_relative_to(self.folder)
+        name = cell.path.relative_to(self.folder).with_suffix("").as_posix() if inside else cell.path.stem
+        return name.removesuffix("/result")
+
     def extract(self, wanted: Sequence[Method]) -> None:
         """All features that these methods will ask for, with progress of their own: on a CPU they may take longest."""
+        settle(self.config)
         draws, sessions = range(self.config.draws), range(self.benchmark.novel_sessions + 1)
         total, done = len(wanted) * (1 + len(draws)), 0
         with self.reporter.task("Features") as update:
@@ -289,7 +289,31 @@ class NetworkRun:
                     update(done := done + 1, total)
 
 
+def check_given(network: Checkpoint, path: Path, config: Config, fingerprint: str) -> None:
+    """Refuse a network of other images, or of another shape: a setting that it does not have would be written into
+    results and change nothing."""
+    if network.info["data"] != fingerprint:
+        raise InputError(
+            f"{path} was trained on another base session than {config.data.name} with "
+            f"{config.data.base} base classes gives; use the recipe it was trained with."
+        )
+    stored, wanted = network.info["config"]["backbone"], to_dict(config.backbone)
+    for key, value in to_dict(build(BackboneConfig, stored)).items():
+        if key not in (*LOOKS, "pretrained") and wanted[key] != value:
+            raise InputError(
+                f"{path} has backbone.{key}={value}, and the settings say {wanted[key]}, which would "
+                f"change nothing; use the recipe it was trained with."
+            )
+
+
 @lru_cache(maxsize=2)
-def _load(data: DataConfig, reporter: Reporter) -> Benchmark:
+def load_data(data: DataConfig, reporter: Reporter) -> Benchmark:
     """Networks of one bench share their data (and their reporter)."""
-    return load_benchmark(data, reporter=reporter)
+    reporter.say(f"Data: {data.name}")
+    benchmark = load_benchmark(data, reporter=reporter)
+    base, total, novel = benchmark.base, sum(benchmark.classes), benchmark.novel_sessions
+    reporter.say(
+        f"{base} base classes, then {novel} {'session' if novel == 1 else 'sessions'} of {benchmark.way}. Who guesses "
+        f"names {100 / base:.1f} % of the test images in the base session and {100 / total:.1f} % of them at the end."
+    )
+    return benchmark

@@ -10,6 +10,7 @@ ones would be. Everything starts from the base session: test images and novel cl
 
 import itertools
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,17 +22,18 @@ from fscil.core.config import Config, DataConfig, to_dict
 from fscil.core.errors import InputError
 from fscil.core.progress import Reporter
 from fscil.core.storage import read_json
-from fscil.data import Benchmark, Dataset, ImageSet, Session, load_benchmark
+from fscil.data import Benchmark, Dataset, ImageSet, Session
 from fscil.evaluation.identity import digest
 from fscil.experiments.engines.record import write_record
 from fscil.experiments.engines.run import run_tasks
 from fscil.experiments.engines.settings import EngineSettings
 from fscil.experiments.engines.task import Failures, Opener, Task
 from fscil.experiments.engines.training import training_task
-from fscil.experiments.runner import Cell, NetworkPlace, NetworkRun
+from fscil.experiments.runner import Cell, NetworkPlace, NetworkRun, load_data
 from fscil.results.significance import Spread, spread
 
 HELD_OUT = 0.3  # share of each base class's training images that plays the test set
+_COMMA = re.compile(r",(?![^\[]*\])")  # between two values, not inside a list: layers=[3,4],[4,5]
 SCORES = ("gacc_grid", "aacc", "novel", "base")
 
 
@@ -76,7 +78,7 @@ def settings(tries: Sequence[str], method: str) -> list[dict[str, Any]]:
             raise InputError(
                 f"'--try {text}' is not of the form key=value,value; write for example weight_novel=0.5,1,2."
             )
-        axes.append([(key.strip(), _value(value)) for value in values.split(",")])
+        axes.append([(key.strip(), _value(value)) for value in _COMMA.split(values)])
     combinations = [dict(combination) for combination in itertools.product(*axes)] if axes else []
     for combination in combinations:
         methods.make(method, combination)  # refuse a wrong key or type before anything is trained
@@ -134,7 +136,7 @@ def tune(
 
 
 def pseudo_sessions(config: Config, reporter: Reporter) -> Benchmark:
-    benchmark = load_benchmark(config.data, reporter=reporter)
+    benchmark = load_data(config.data, reporter)
     return pseudo_benchmark(benchmark.session(0), benchmark.class_names, config.data, config.seed)
 
 

@@ -37,6 +37,14 @@ def read_matrix(
     `classes` are the class counts per session, base first; they may be left out where the file has them. `test_counts`
     are test images per session, which only matter where classes have unequal numbers of them. `say` gets a sentence for
     every decision in understanding the file; by default it becomes a warning. The path "-" is stdin.
+
+    Examples:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     file = pathlib.Path(folder, "mine.csv")
+        ...     _ = file.write_text("80;78,40;75,35,45".replace(";", "\\n"))
+        ...     read_matrix(file, classes=[20, 10, 10]).to_lists()
+        [[80.0], [78.0, 40.0], [75.0, 35.0, 45.0]]
     """
     path = Path(path)
     try:
@@ -48,7 +56,13 @@ def read_matrix(
 def parse_matrix(
     text: str, classes: Sequence[int] | None = None, say: Callable[[str], None] | None = None
 ) -> AccuracyMatrix:
-    """The accuracy matrix in pasted text: JSON, a table with commas, tabs or spaces, or lines of a log."""
+    """The accuracy matrix in pasted text: JSON, a table with commas, tabs or spaces, or lines of a log.
+
+    Examples:
+        >>> parse_matrix("[[0.80], [0.78, 0.40]]", classes=[20, 10], say=print).to_lists()
+        No value is above 1, so they were read as fractions of 1 and multiplied by 100.
+        [[80.0], [78.0, 40.0]]
+    """
     return table_to_matrix(text_table(text), classes, say or _warn)
 
 

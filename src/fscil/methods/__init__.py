@@ -14,6 +14,7 @@ from fscil.methods.clom import CLOM
 from fscil.methods.df_replay import DFReplay
 from fscil.methods.dsn import DSN
 from fscil.methods.fact import FACT
+from fscil.methods.fcil import FCIL
 from fscil.methods.fecam import FeCAM
 from fscil.methods.finetune import Finetune
 from fscil.methods.icarl import ICaRL
@@ -22,6 +23,7 @@ from fscil.methods.joint import Joint
 from fscil.methods.lazy import Lazy
 from fscil.methods.lda import LDA
 from fscil.methods.limit import LIMIT
+from fscil.methods.metafscil import MetaFSCIL
 from fscil.methods.nc_fscil import NCFSCIL
 from fscil.methods.orco import OrCo
 from fscil.methods.prototypes import Prototypes
@@ -41,7 +43,7 @@ from fscil.methods.yourself import YourSelf
 _METHODS: tuple[type[Method], ...] = (
     Lazy, Finetune, Joint, ICaRL, LDA, Ridge, RanPAC, Prototypes, CLOM, S3C, SAVC, SPPR, CEC, LIMIT, FACT, CFSCIL,
     NCFSCIL, ALICE, TEEN, FeCAM, SubspaceRegularizer, OrCo, TOPIC, IDLVQ, DFReplay, SoftNet, BiDist, DSN,
-    Whitened, YourSelf,
+    MetaFSCIL, FCIL, Whitened, YourSelf,
 )  # fmt: skip
 REGISTRY = {method.name: method for method in _METHODS}
 
@@ -54,7 +56,18 @@ def find(name: str) -> type[Method]:
 
 
 def make(name: str, options: Mapping[str, Any] | None = None) -> Method:
-    """A fresh method with its options, rectified if they say so; unknown names and options are refused."""
+    """A fresh method with its options, rectified if they say so; unknown names and options are refused.
+
+    Examples:
+        >>> import fscil
+        >>> method = fscil.make_method("prototypes", {"block": 3})
+        >>> method.title, method.options()
+        ('Prototype baseline', {'block': 3})
+        >>> fscil.make_method("prototype")
+        Traceback (most recent call last):
+        ...
+        fscil.core.errors.InputError: There is no method 'prototype'; did you mean 'prototypes'?...
+    """
     given, where = dict(options or {}), f"options.{name}."
     rectify = given.pop("rectify", False)
     if not isinstance(rectify, bool | Mapping):

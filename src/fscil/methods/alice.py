@@ -15,6 +15,7 @@ from torch import Tensor
 from fscil.core.options import Whole
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, features, mean_features
+from fscil.methods.rows import appended
 
 
 @dataclass
@@ -46,8 +47,8 @@ class ALICE(Method):
 
     def fit_novel(self, session: Session) -> None:
         new = F.normalize(mean_features(features(session).final, session), dim=-1)
-        self.means_ = torch.cat([self.means_, new])
-        self.all_means_ = torch.cat([self.all_means_, new])
+        self.means_ = appended(self.means_, new)
+        self.all_means_ = appended(self.all_means_, new)
 
     def scores(self, view: View) -> Tensor:
         return F.normalize(view.final, dim=-1) @ self.means_.T

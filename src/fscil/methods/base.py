@@ -17,6 +17,7 @@ from fscil.core.options import Checked
 from fscil.data.fantasy import Transform
 from fscil.data.session import Budget, Session, View
 from fscil.methods.module_state import plain, remade
+from fscil.methods.rows import appended
 
 # How SGD with dampening starts a session. "released": as torch does and so the authors' code, the first gradient fills
 # the momentum undampened, so that with dampening 0.9 the first step counts ten times. "dampened": as every other.
@@ -52,7 +53,8 @@ class Method(Checked, ABC):
         return f"{cls.title} ({cls.mark})" if cls.mark else cls.title
 
     @abstractmethod
-    def fit_base(self, session: Session) -> None: ...
+    def fit_base(self, session: Session) -> None:
+        """Sees all training images of the base classes, or their features."""
 
     @abstractmethod
     def fit_novel(self, session: Session) -> None:
@@ -113,6 +115,7 @@ class Method(Checked, ABC):
         raise NotImplementedError
 
     def options(self) -> dict[str, Any]:
+        """Its options as plain values, for results."""
         return dataclasses.asdict(self)
 
     def state_dict(self) -> dict[str, Any]:
@@ -120,6 +123,7 @@ class Method(Checked, ABC):
         return {name: plain(value) for name, value in vars(self).items() if name.endswith("_")}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Take up what `state_dict` gave, and go on from there."""
         makers = self.networks()
         for name in sorted(state, key=makers.__contains__):  # modules last: how they are made may depend on the rest
             setattr(self, name, remade(state[name], makers.get(name)))
@@ -141,7 +145,7 @@ class ClassMeans(Method):
         self.prototypes_ = self.means(session)
 
     def fit_novel(self, session: Session) -> None:
-        self.prototypes_ = torch.cat([self.prototypes_, self.means(session)], -2)
+        self.prototypes_ = appended(self.prototypes_, self.means(session), -2)
 
     def scores(self, view: View) -> Tensor:
         return F.normalize(view.final, dim=-1) @ self.prototypes_.T

@@ -16,6 +16,7 @@ from fscil.backbones import CosineHead
 from fscil.core.options import Amount, Bounds, Count, Positive
 from fscil.data.session import Session, View
 from fscil.methods.base import ClassMeans, descend, features, mean_features, seeded
+from fscil.methods.rows import appended
 from fscil.objectives.clom import ExtraBranch
 from fscil.objectives.margins import related_margins, with_margins
 from fscil.training.checkpoint import under
@@ -47,7 +48,7 @@ class CLOM(ClassMeans):
 
     def fit_novel(self, session: Session) -> None:
         super().fit_novel(session)
-        self.extra_ = torch.cat([self.extra_, self._means(self._wide(features(session)), session)])
+        self.extra_ = appended(self.extra_, self._means(self._wide(features(session)), session))
 
     def means(self, session: Session) -> Tensor:
         return self._means(features(session).final, session)

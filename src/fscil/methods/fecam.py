@@ -15,6 +15,7 @@ from fscil.core.errors import InputError
 from fscil.core.options import Amount, Count, Positive, Share
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, features, mean_features
+from fscil.methods.rows import appended
 from fscil.methods.teen import calibrated, kinship
 
 
@@ -63,8 +64,8 @@ class FeCAM(Method):
             weights = kinship(means, self.means_, self.temperature)
             covariances = covariances + torch.einsum("nb,bij->nij", weights, self.covariances_)
             centres = self._centres(calibrated(means, self.means_, weights, self.share))
-        self.centres_ = torch.cat([self.centres_, centres])
-        self.whitening_ = torch.cat([self.whitening_, self._whitening(covariances)])
+        self.centres_ = appended(self.centres_, centres)
+        self.whitening_ = appended(self.whitening_, self._whitening(covariances))
 
     def scores(self, view: View) -> Tensor:
         """Minus the squared distances. Class by class: the differences of all classes at once would not fit."""

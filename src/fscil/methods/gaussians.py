@@ -10,27 +10,45 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from fscil.methods.base import means_by_label
+from fscil.methods.rows import appended
+
+_THIN = 8  # times as wide as a class has images
 
 
 class ClassGaussians:
-    """Means and covariance factors of all classes seen: `groups` independent Gaussians of width `dim` per class."""
+    """Means and covariance factors of all classes seen: `groups` independent Gaussians of width `dim` per class.
+
+    Where classes have far fewer images than features are wide (30 photographs, 1,700 numbers), a covariance has no more
+    directions than images: those are kept (`thin`), instead of matrices that are nearly all zeros. Samples are of the
+    same distribution.
+    """
 
     def __init__(self, top_k: int, jitter: float, base_classes: int) -> None:
         self.top_k, self.jitter, self.base_classes = top_k, jitter, base_classes
         self.means = torch.empty(0)  # (classes, groups, dim)
-        self.covariances = torch.empty(0)  # (base classes, groups, dim, dim)
-        self.factors = torch.empty(0)  # (classes, groups, dim, dim), lower triangular
+        self.covariances = torch.empty(0)  # (base classes, groups, dim, dim); thin: (.., dim, r), roots of them
+        self.factors = torch.empty(0)  # (classes, groups, dim, dim), lower triangular; thin: (.., dim, top_k * r)
+
+    @property
+    def thin(self) -> bool:
+        return self.covariances.shape[-1] < self.means.shape[-1]
 
     def fit_base(self, x: Tensor, labels: Tensor) -> None:
         """`x` is (n, groups, dim); labels count from 0."""
         _, groups, dim = x.shape
         self.means = means_by_label(x.flatten(1), labels, self.base_classes).unflatten(1, (groups, dim))
         sizes = torch.bincount(labels, minlength=self.base_classes)
-        self.covariances = x.new_zeros(self.base_classes, groups, dim, dim)
+        most = int(sizes.max())
+        self.covariances = x.new_zeros(self.base_classes, groups, dim, most if most * _THIN <= dim else dim)
         for c, mean in enumerate(self.means):  # one product per class: a batch would need padding
             centred = (x[labels == c] - mean).transpose(0, 1)
-            self.covariances[c] = centred.mT @ centred / (sizes[c] - 1).clamp(min=1)
-        self.factors = self._factor(self.covariances)
+            share = (sizes[c] - 1).clamp(min=1)
+            if self.thin:  # main directions, at the length of their deviation: nothing of a single image is kept
+                _, lengths, directions = torch.linalg.svd(centred / share.sqrt(), full_matrices=False)
+                self.covariances[c, :, :, : lengths.shape[-1]] = (directions * lengths[..., None]).mT
+            else:
+                self.covariances[c] = centred.mT @ centred / share
+        self.factors = self.covariances if self.thin else self._factor(self.covariances)
 
     def add_novel(self, means: Tensor) -> None:
         """New classes with the given means (new, groups, dim) and borrowed covariances."""
@@ -38,16 +56,28 @@ class ClassGaussians:
         similarity = torch.einsum("ngd,bgd->ngb", F.normalize(means, dim=-1), base)
         nearest = similarity.topk(min(self.top_k, self.base_classes), dim=-1).indices  # (new, groups, k)
         groups = torch.arange(means.shape[1], device=means.device)[None, :, None]
-        borrowed = self.covariances[nearest, groups].mean(2)
-        self.means = torch.cat([self.means, means])
-        self.factors = torch.cat([self.factors, self._factor(borrowed)])
+        lent = self.covariances[nearest, groups]
+        if self.thin:  # roots side by side are a root of the sum
+            new = (lent / lent.shape[2] ** 0.5).transpose(2, 3).flatten(3)
+            self.factors = F.pad(self.factors, (0, new.shape[-1] - self.factors.shape[-1]))
+        else:
+            new = self._factor(lent.mean(2))
+        self.means, self.factors = appended(self.means, means), appended(self.factors, new)
 
     def sample(self, classes: Tensor, per_class: int, generator: torch.Generator) -> Tensor:
         """(len(classes) * per_class, groups, dim), class by class."""
         groups, dim = self.means.shape[1:]
-        shape, kind = (len(classes), groups, per_class, dim), self.means.dtype
-        noise = torch.randn(shape, generator=generator, dtype=kind, device=self.means.device)
-        drawn = noise @ self.factors[classes].transpose(-1, -2) + self.means[classes][:, :, None]
+        kind, device = self.means.dtype, self.means.device
+
+        def noise(width: int) -> Tensor:
+            shape = (len(classes), groups, per_class, width)
+            return torch.randn(shape, generator=generator, dtype=kind, device=device)
+
+        drawn = (
+            noise(self.factors.shape[-1]) @ self.factors[classes].transpose(-1, -2) + self.means[classes][:, :, None]
+        )
+        if self.thin:
+            drawn += self.jitter**0.5 * noise(dim)
         return drawn.transpose(1, 2).flatten(0, 1)
 
     def pool(self, per_class: int, generator: torch.Generator) -> Tensor:

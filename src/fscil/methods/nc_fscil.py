@@ -21,6 +21,7 @@ from fscil.core.options import Amount, BelowOne, Bounds, Count, Items, Share, Wh
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, descend, features, mean_features, seeded
 from fscil.methods.networks import tuning
+from fscil.methods.rows import appended
 from fscil.objectives.dot_regression import WEIGHT
 
 Batch = tuple[Tensor, Tensor]  # features (n, d), labels (n,)
@@ -82,7 +83,7 @@ class NCFSCIL(Method):
         generator = self._generator(session.index, x.device)
         steps = self.steps[min(session.index, len(self.steps)) - 1]
         self._train(_batches(inputs, labels, self.batch, generator), steps, self.mixup, session.index)
-        self.means_ = torch.cat([self.means_, mean_features(x, session)])
+        self.means_ = appended(self.means_, mean_features(x, session))
 
     @torch.no_grad()
     def scores(self, view: View) -> Tensor:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fscil.data.session import Session, View
 from fscil.methods.base import ClassMeans, class_means, features
+from fscil.methods.layer_stack import LayerStack
 
 FINAL = 0  # stands for the final features where blocks are listed
 
@@ -40,7 +41,8 @@ class RawLayers(ClassMeans):
 
     def means(self, session: Session) -> Tensor:
         view = features(session)
-        return torch.stack([class_means(self._pick(view, block), session) for block in self._places()])
+        found = [class_means(self._pick(view, block), session) for block in self._places()]
+        return LayerStack(tuple(each.shape[1] for each in found)).stack(found)
 
     def scores(self, view: View) -> Tensor:
         return self._together(view, range(len(self._places())))
@@ -60,7 +62,8 @@ class RawLayers(ClassMeans):
         return torch.stack([F.softmax(self.scale * self._cosines(view, index), dim=-1) for index in indices]).mean(0)
 
     def _cosines(self, view: View, index: int) -> Tensor:
-        return F.normalize(self._pick(view, self._places()[index]), dim=-1) @ self.prototypes_[index].T
+        unit = F.normalize(self._pick(view, self._places()[index]), dim=-1)
+        return unit @ self.prototypes_[index, :, : unit.shape[1]].T
 
     def _places(self) -> tuple[int, ...]:
         return (*self.layers, FINAL)

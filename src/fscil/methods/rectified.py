@@ -81,7 +81,8 @@ class Rectified(YourSelf):
     def _unit_means(self, stacked: Tensor, session: Session) -> Tensor:
         """Those of the final features are the method's own."""
         means = super()._unit_means(stacked, session)
-        means[0] = F.normalize(self.carried.class_vectors()[session.classes.start :], dim=-1)
+        own = F.normalize(self.carried.class_vectors()[session.classes.start :], dim=-1)
+        means[0] = self._stacking.widened(own)
         return means
 
 

@@ -6,13 +6,13 @@ Wang et al., Few-Shot Class-Incremental Learning via Training-Free Prototype Cal
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from fscil.core.options import Amount, Share
 from fscil.data.session import Session, View
 from fscil.methods.base import Method, features, mean_features
+from fscil.methods.rows import appended
 
 
 @dataclass
@@ -34,8 +34,8 @@ class TEEN(Method):
         means = mean_features(features(session).final, session)
         base = self.means_[: self.base_]  # never the earlier new classes: the order of sessions does not matter
         rows = calibrated(means, base, kinship(means, base, self.temperature), self.share)
-        self.means_ = torch.cat([self.means_, means])
-        self.rows_ = torch.cat([self.rows_, rows])
+        self.means_ = appended(self.means_, means)
+        self.rows_ = appended(self.rows_, rows)
 
     def scores(self, view: View) -> Tensor:
         return _cosines(view, self.rows_)

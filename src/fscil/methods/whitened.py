@@ -14,6 +14,7 @@ from torch import Tensor
 from fscil.core.options import Amount, Count, Positive
 from fscil.data.session import Session, View
 from fscil.methods.base import ClassMeans, class_means, features
+from fscil.methods.layer_stack import levelled
 from fscil.methods.whitening import within_class_whitening
 
 
@@ -53,4 +54,4 @@ class Whitened(ClassMeans):
         return (self._together(view) - self.centre_) @ self.whitening_
 
     def _together(self, view: View) -> Tensor:
-        return torch.cat([view.layers[block] for block in self.blocks(self.depth_)], 1)
+        return torch.cat(levelled([view.layers[block] for block in self.blocks(self.depth_)]), 1)

@@ -21,6 +21,7 @@ from fscil.data.episodes import ClassRows, some_classes
 from fscil.data.session import Session, View
 from fscil.methods.base import FirstStep, Method, class_means, dampened_sgd, features
 from fscil.methods.gaussians import ClassGaussians
+from fscil.methods.layer_stack import LayerStack, levelled
 from fscil.methods.networks import tuning
 from fscil.methods.rectifier import Rectifier
 from fscil.methods.relations import (
@@ -67,6 +68,7 @@ class YourSelf(Method):
     whitened_final: bool = True  # whiten the final features together with the chosen layers (False: those alone)
     whitened_centring: Share = 1.0  # how much of their mean is taken off the features that are whitened
     shrinkage: Positive = 1.0  # added to the covariance that whitens, in mean variances
+    hidden: Whole = 0  # width of the FR modules inside; 0: twice as wide as the final features (the paper)
     base_steps: Whole = 200
     novel_steps: Whole = 160
     lr: Amount = 0.1
@@ -90,6 +92,12 @@ class YourSelf(Method):
 
     def fit_base(self, session: Session) -> None:
         view = features(session)
+        self.widths_ = (view.final.shape[1], *(view.layers[block].shape[1] for block in self.chosen_))
+        if not self._stacking.alike and not self.own_relations:
+            raise InputError(
+                f"{self.prefix}own_relations=false compares layers with prototypes of the final features, and the "
+                f"layers of this network have other widths; leave it at true."
+            )
         self.common_ = self._uncentred(view).mean(1, keepdim=True)
         stacked = self._stack(view)
         self.base_classes_ = len(session.classes)
@@ -97,7 +105,7 @@ class YourSelf(Method):
         if self.prototypes == "head":
             if session.head is None:
                 raise InputError("options.yourself.prototypes=head needs the network's classifier; take means instead.")
-            self.means_[0] = F.normalize(session.head.float(), dim=-1)
+            self.means_[0] = self._stacking.widened(F.normalize(session.head.float(), dim=-1))
         self.gaussians_ = ClassGaussians(self.top_k, self.jitter, self.base_classes_)
         self.gaussians_.fit_base(self._grouped(stacked), session.labels)
         if self.whitened:
@@ -106,7 +114,7 @@ class YourSelf(Method):
         generator = self._generator(0, stacked.device)
         # Built on the CPU and moved, so that the start does not depend on the device.
         start = torch.Generator().manual_seed(self.seed_)
-        self.rectifier_ = Rectifier(len(self.chosen_), view.final.shape[1], self.residual, start).to(stacked.device)
+        self.rectifier_ = self._rectifier(start).to(stacked.device)
         of_class = ClassRows(session.labels, session.classes)
 
         def batch() -> Batch:
@@ -143,7 +151,7 @@ class YourSelf(Method):
                 drawn = pool[classes[:, None], (picks * held).long()].flatten(0, 1)
             else:
                 drawn = self.gaussians_.sample(classes, self.batch_samples, generator)
-            drawn = drawn.view(len(drawn), len(stacked), -1).transpose(0, 1)  # layers apart again, joint or not
+            drawn = self._apart(drawn)
             labels = classes.repeat_interleave(self.batch_samples)
             return torch.cat([drawn, stacked], 1), torch.cat([labels, session.labels])
 
@@ -168,7 +176,7 @@ class YourSelf(Method):
     @torch.no_grad()
     def branch_scores(self, view: View) -> Tensor:
         """Logits of each FR branch alone: (layers, n, classes seen)."""
-        return self._logits(self.rectified(view), self.means_[0])
+        return self._logits(self.rectified(view), self.means_[0, :, : self.widths_[0]])
 
     @torch.no_grad()
     def rectified_scores(self, view: View) -> Tensor:
@@ -184,14 +192,14 @@ class YourSelf(Method):
     def rectified(self, view: View) -> Tensor:
         """Rectified features: (layers, n, d)."""
         stacked = self._stack(view)
-        return self.rectifier_(stacked[0], stacked[1:])
+        return self.rectifier_(stacked[0, :, : self.widths_[0]], stacked[1:])
 
     def unrectifiable(self) -> str:
         return "it rectifies its features already"
 
     def networks(self) -> dict[str, Callable[[], Any]]:
         return {
-            "rectifier_": lambda: Rectifier(len(self.chosen_), self.means_.shape[-1], self.residual, torch.Generator()),
+            "rectifier_": lambda: self._rectifier(torch.Generator()),
             "gaussians_": lambda: ClassGaussians(self.top_k, self.jitter, self.base_classes_),
         }
 
@@ -220,7 +228,7 @@ class YourSelf(Method):
     def _loss(self, stacked: Tensor, labels: Tensor) -> Tensor:
         # What is compared is computed exactly; products inside the modules need not be, and take most of the time.
         with coarse_products(stacked.device):
-            rectified = self.rectifier_(stacked[0], stacked[1:])
+            rectified = self._stacking.widened(self.rectifier_(stacked[0, :, : self.widths_[0]], stacked[1:]))
         return with_gradient(rectified, self._judged(rectified.detach(), stacked, labels))
 
     def _judged(self, rectified: Tensor, stacked: Tensor, labels: Tensor) -> Judged:
@@ -273,7 +281,7 @@ class YourSelf(Method):
         to it, as do those of classes the network was not trained to pull apart.
         """
         moved = stacked + (self.centring - self.whitened_centring) * self.common_
-        return _joined(moved if self.whitened_final else moved[1:])
+        return self._stacking.joined(moved) if self.whitened_final else LayerStack(self.widths_[1:]).joined(moved[1:])
 
     def _stack(self, view: View) -> Tensor:
         """(1 + layers, n, d): final features first.
@@ -284,16 +292,23 @@ class YourSelf(Method):
         return self._uncentred(view) - self.centring * self.common_
 
     def _uncentred(self, view: View) -> Tensor:
-        return torch.stack([view.final, *[view.layers[block] for block in self.chosen_]])
+        return self._stacking.stack(levelled([view.final, *[view.layers[block] for block in self.chosen_]]))
 
     def _unit_means(self, stacked: Tensor, session: Session) -> Tensor:
         return torch.stack([class_means(x, session) for x in stacked])
 
     def _grouped(self, stacked: Tensor) -> Tensor:
         """(1 + layers, n, d) as the Gaussians want it: (n, 1 + layers, d), or (n, 1, all) when joint."""
-        return _joined(stacked)[:, None] if self.joint else stacked.transpose(0, 1)
+        return self._stacking.joined(stacked)[:, None] if self.joint else stacked.transpose(0, 1)
 
+    def _apart(self, grouped: Tensor) -> Tensor:
+        """What the Gaussians gave, as (1 + layers, n, d) again."""
+        stacking = self._stacking
+        return stacking.apart(grouped[:, 0]) if self.joint else stacking.emptied(grouped.transpose(0, 1))
 
-def _joined(stacked: Tensor) -> Tensor:
-    """(1 + layers, n, d) -> (n, (1 + layers) * d)."""
-    return stacked.transpose(0, 1).flatten(1)
+    @property
+    def _stacking(self) -> LayerStack:
+        return LayerStack(tuple(self.widths_))
+
+    def _rectifier(self, start: torch.Generator) -> Rectifier:
+        return Rectifier(len(self.chosen_), self.widths_[0], self.residual, start, self.widths_[1:], self.hidden)

@@ -28,7 +28,16 @@ def aacc_per_session(matrix: AccuracyMatrix) -> list[float]:
 
 
 def aacc(matrix: AccuracyMatrix) -> float:
-    """aAcc, eq. 1: the mean of aAcc_i over all sessions."""
+    """aAcc, eq. 1: the mean of aAcc_i over all sessions.
+
+    Examples:
+        >>> from fscil import AccuracyMatrix
+        >>> matrix = AccuracyMatrix.from_lists([[80], [78, 40], [75, 35, 45]], classes=(20, 10, 10))
+        >>> [round(each, 2) for each in aacc_per_session(matrix)]
+        [80.0, 65.33, 57.5]
+        >>> round(aacc(matrix), 2)
+        67.61
+    """
     return fmean(aacc_per_session(matrix))
 
 
@@ -43,7 +52,14 @@ def tacc_per_session(matrix: AccuracyMatrix) -> list[float]:
 
 
 def tacc(matrix: AccuracyMatrix) -> float:
-    """tAcc, eq. 2: the mean of tAcc_i over all sessions."""
+    """tAcc, eq. 2: the mean of tAcc_i over all sessions.
+
+    Examples:
+        >>> from fscil import AccuracyMatrix
+        >>> matrix = AccuracyMatrix.from_lists([[80], [78, 40], [75, 35, 45]], classes=(20, 10, 10))
+        >>> [round(each, 2) for each in tacc_per_session(matrix)]
+        [80.0, 59.0, 51.67]
+    """
     return fmean(tacc_per_session(matrix))
 
 
@@ -68,7 +84,14 @@ def novel_acc_per_session(matrix: AccuracyMatrix) -> list[float | None]:
 
 
 def novel_acc(matrix: AccuracyMatrix) -> float | None:
-    """The mean novel accuracy over the incremental sessions; None for a matrix of the base session alone."""
+    """The mean novel accuracy over the incremental sessions; None for a matrix of the base session alone.
+
+    Examples:
+        >>> from fscil import AccuracyMatrix
+        >>> matrix = AccuracyMatrix.from_lists([[80], [78, 40], [75, 35, 45]], classes=(20, 10, 10))
+        >>> novel_acc_per_session(matrix)
+        [None, 40.0, 40.0]
+    """
     return mean_defined(novel_acc_per_session(matrix))
 
 

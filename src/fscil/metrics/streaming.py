@@ -20,6 +20,18 @@ class IncrementalAccuracy(Metric):
 
     Class ids follow the class order: with `classes=(60, 5, ...)` ids 0-59 are base, 60-64 session 1, and so on.
     Call `update` with every test image of the classes seen so far, after each session, and never `reset` in between.
+
+    Examples:
+        Two base classes, then one new class; two test images of each.
+
+        >>> import torch
+        >>> metric = IncrementalAccuracy([2, 1])
+        >>> metric.update(torch.tensor([0, 0, 1, 1]), torch.tensor([0, 0, 1, 1]), session=0)
+        >>> metric.update(torch.tensor([0, 0, 1, 2, 2, 1]), torch.tensor([0, 0, 1, 1, 2, 2]), session=1)
+        >>> metric.matrix().to_lists()
+        [[100.0], [75.0, 50.0]]
+        >>> round(metric.compute()["aacc"], 2)
+        83.33
     """
 
     full_state_update = False

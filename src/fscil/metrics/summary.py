@@ -27,7 +27,15 @@ class Summary(TypedDict):
 
 
 def summary(matrix: AccuracyMatrix, steps: int | None = None) -> Summary:
-    """Every metric of the matrix, ready for JSON; `steps` as in `gacc_grid_per_session`."""
+    """Every metric of the matrix, ready for JSON; `steps` as in `gacc_grid_per_session`.
+
+    Examples:
+        >>> from fscil import AccuracyMatrix
+        >>> matrix = AccuracyMatrix.from_lists([[80], [78, 40], [75, 35, 45]], classes=(20, 10, 10))
+        >>> found = summary(matrix)
+        >>> round(found["gacc_grid"], 2), round(found["aacc"], 2), found["novel"]
+        (55.35, 67.61, 40.0)
+    """
     return Summary(
         aacc=accuracy.aacc(matrix),
         aacc_per_session=accuracy.aacc_per_session(matrix),

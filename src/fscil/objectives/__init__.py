@@ -15,6 +15,7 @@ from fscil.objectives.dsn import DSNObjective
 from fscil.objectives.fact import FACTObjective
 from fscil.objectives.idlvq import IDLVQObjective
 from fscil.objectives.limit import LIMITObjective
+from fscil.objectives.metafscil import MetaFSCILObjective
 from fscil.objectives.orco import OrCoAlignment, OrCoObjective
 from fscil.objectives.s3c import S3CObjective
 from fscil.objectives.savc import SAVCObjective
@@ -34,6 +35,7 @@ OBJECTIVES: dict[str, type[Objective]] = {
     "clom": CLOMObjective,
     "idlvq": IDLVQObjective,
     "limit": LIMITObjective,
+    "metafscil": MetaFSCILObjective,
     "orco": OrCoObjective,
     "orco_alignment": OrCoAlignment,
     "s3c": S3CObjective,

@@ -12,6 +12,7 @@ from typing import Any
 from fscil.core.config import build, to_dict
 from fscil.core.errors import InputError
 from fscil.core.matrix import AccuracyMatrix
+from fscil.core.pretraining import NONE
 from fscil.core.storage import read_json
 from fscil.metrics import gacc_grid, summary
 from fscil.results.comparison import Comparison, compare_methods
@@ -62,6 +63,7 @@ class BenchNetwork:
     seconds: float
     parameters: int
     class_means: tuple[Rows, ...]  # matrices of the prototype baseline on it, one per draw
+    pretraining: str = NONE  # what it had learned before
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from fscil.results.grouping import collect
+from fscil.results.grouping import collect, only
 from fscil.results.result import Result
 
 SHIPPED_DURATIONS = Path(__file__).with_name("durations.json")
@@ -31,7 +31,8 @@ def durations(results: Path) -> list[Duration]:
     A result says where its sessions were learned. Its network may come from elsewhere: where a data set has results of
     a GPU, all its networks are taken to be trained on one.
     """
-    every = [result for benchmark in collect(results) for group in benchmark.groups for result in group.results]
+    measured = only(collect(results), rectified=False)
+    every = [result for benchmark in measured for group in benchmark.groups for result in group.results]
     on_gpu = {result.dataset for result in every if result.hardware.get("device") == "cuda"}
     found: dict[tuple[str, str, str, str, int], list[float]] = {}
     for result in every:

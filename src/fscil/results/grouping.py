@@ -15,7 +15,7 @@ from fscil.results.significance import Spread, spread
 
 # Keys that say which run it was and where, not what was run.
 _NO_SETTING = frozenset(
-    {"recipe", "seed", "draws", "methods", "accelerator", "devices", "strategy", "precision", "path", "download"}
+    {"recipe", "seed", "draws", "methods", "accelerator", "devices", "strategy", "precision", "path", "download", "log"}
 )
 _SPELLINGS = {"miniimagenet": "mini", "cub": "cub200", "cub2002011": "cub200", "cifar": "cifar100"}
 
@@ -119,6 +119,19 @@ def collect(folder: Path) -> list[MeasuredBenchmark]:
         )
         for plan, name in sorted(plans.items())
     ]
+
+
+def only(measured: Iterable[MeasuredBenchmark], *, rectified: bool) -> list[MeasuredBenchmark]:
+    """What was measured of methods behind FR modules (`rectify`), or of methods as they are, with the ablations."""
+    parts = [
+        replace(
+            each,
+            groups=tuple(group for group in each.groups if group.first.rectified == rectified),
+            ablations=() if rectified else each.ablations,
+        )
+        for each in measured
+    ]
+    return [part for part in parts if part.groups or part.ablations]
 
 
 def _named(results: Sequence[Result], file_of: Callable[[Result], Path]) -> tuple[Group, ...]:

@@ -4,7 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fscil.results.grouping import collect
+from fscil.core.pretraining import NONE
+from fscil.results.grouping import collect, only
 
 SCORES = ("gacc_grid", "aacc", "novel")
 SHIPPED = Path(__file__).with_name("measured.json")
@@ -14,14 +15,20 @@ Measured = dict[str, list[dict[str, Any]]]  # method -> one entry per data set a
 
 def measured(results: Path) -> Measured:
     found: Measured = {}
-    for benchmark in collect(results):
+    for benchmark in only(collect(results), rectified=False):
         for group in benchmark.groups:
             scores: dict[str, Any] = {}
             for key in SCORES:
                 value = group.spread(key)
                 std = None if value is None or value.std is None else round(value.std, 2)
                 scores[key] = None if value is None else {"mean": round(value.mean, 2), "std": std}
-            entry = {"dataset": benchmark.dataset, "recipe": group.first.recipe, "draws": len(group.results)}
+            entry: dict[str, Any] = {
+                "dataset": benchmark.dataset,
+                "recipe": group.first.recipe,
+                "draws": len(group.results),
+            }
+            if group.first.pretraining != NONE:
+                entry["pretraining"] = group.first.pretraining
             found.setdefault(group.first.method, []).append({**entry, **scores})
     return found
 

@@ -11,6 +11,7 @@ from fscil.core.answers import Answers, parse_answers
 from fscil.core.errors import InputError
 from fscil.core.matrix import AccuracyMatrix
 from fscil.core.naming import true_title
+from fscil.core.pretraining import NONE, pretraining
 from fscil.core.storage import read_json
 from fscil.metrics import base_acc_per_session, novel_acc_per_session, summary
 
@@ -38,6 +39,7 @@ class Result:
     matrix: AccuracyMatrix
     metrics: Mapping[str, Any]  # the keys of fscil.metrics.Summary
     recipe: str = ""
+    pretraining: str = NONE  # what the network had learned before base training
     config: Mapping[str, Any] = field(default_factory=dict)
     commit: str | None = None
     hardware: Mapping[str, Any] = field(default_factory=dict)
@@ -60,6 +62,13 @@ class Result:
         data = self.config.get("data")
         shot = data.get("shot") if isinstance(data, Mapping) else None
         return shot if isinstance(shot, int) and not isinstance(shot, bool) and shot > 0 else None
+
+    @property
+    def rectified(self) -> bool:
+        """Whether YourSelf's FR modules stood before the method (`rectify`), which is another one then."""
+        options = self.config.get("options")
+        own = options.get(self.method) if isinstance(options, Mapping) else None
+        return isinstance(own, Mapping) and own.get("rectify", False) is not False
 
     def quantity(self, key: str) -> float | None:
         """One of SCALARS."""
@@ -146,6 +155,7 @@ def parse_result(document: Any, source: str = "the result") -> Result:
         matrix=matrix,
         metrics=get("metrics", Mapping),
         recipe=get("recipe", str, ""),
+        pretraining=pretraining({"pretraining": get("pretraining", str, ""), "config": config}),
         config=config,
         commit=get("commit", str, None),
         hardware=get("hardware", Mapping, {}),

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,25 @@ SMALL = 128  # width of features, below which a network is fastest on one thread
 
 
 class Learner:
-    """Made by `Learner.create` or `Learner.open`."""
+    """A project in a folder, made by `Learner.create` or `Learner.open`; closed by `close` or at the end of a `with`.
+
+    Images are given as paths, as the bytes of a file, as Pillow images or as arrays.
+
+    Examples:
+        >>> import tempfile
+        >>> from PIL import Image, ImageDraw
+        >>> def drawn(shape, size):
+        ...     sheet = Image.new("L", (64, 64), "white")
+        ...     getattr(ImageDraw.Draw(sheet), shape)((32 - size, 32 - size, 32 + size, 32 + size), outline=0, width=6)
+        ...     return sheet
+        >>> with tempfile.TemporaryDirectory() as folder, Learner.create(f"{folder}/a", encoder="glyphs") as learner:
+        ...     rings = learner.learn("ring", [drawn("ellipse", size) for size in (18, 20, 22, 24, 26)])
+        ...     boxes = learner.learn("box", [drawn("rectangle", size) for size in (18, 20, 22, 24, 26)])
+        ...     print(rings.added, boxes.added, [each.name for each in learner.classes()])
+        ...     print([answer.label for answer in learner.predict([drawn("ellipse", 23), drawn("rectangle", 23)])])
+        5 5 ['ring', 'box']
+        ['ring', 'box']
+    """
 
     def __init__(self, path: Path, store: Store, encoder: Encoder | None = None) -> None:
         self.path, self._store = path, store
@@ -77,6 +95,7 @@ class Learner:
 
     @classmethod
     def open(cls, path: str | Path, readonly: bool = False) -> Learner:
+        """A project that is there."""
         path = Path(path).expanduser()
         store = Store(path, readonly=readonly)
         try:
@@ -88,6 +107,7 @@ class Learner:
         return learner
 
     def close(self) -> None:
+        """Let go of the project; everything that was learned is stored already."""
         self._store.close()
 
     def __enter__(self) -> Learner:
@@ -98,6 +118,7 @@ class Learner:
 
     @property
     def encoder_name(self) -> str:
+        """The network that looks at images."""
         return self._reference.name
 
     @property
@@ -124,6 +145,7 @@ class Learner:
     # What is in the project
 
     def classes(self) -> list[records.ClassInfo]:
+        """In the order in which they were taught, with how many images each has."""
         rows = self._store.all(
             "SELECT c.name, count(i.id), c.created FROM classes c "
             "LEFT JOIN images i ON i.class_id = c.id AND i.removed_by IS NULL "
@@ -146,6 +168,7 @@ class Learner:
         return [(info, ids.get(info.name, [])) for info in classes]
 
     def images(self, name: str) -> list[records.ImageInfo]:
+        """The images of a class, in the order in which they came."""
         name = self._stored(name)
         rows = self._store.all(
             "SELECT i.sha256, i.file, i.added FROM images i JOIN classes c ON c.id = i.class_id "
@@ -171,6 +194,7 @@ class Learner:
         return [image_path(self.path, *row).name for row in rows]
 
     def history(self) -> list[records.Change]:
+        """Every change, the undone ones included."""
         rows = self._store.all("SELECT number, at, what, undone FROM changes ORDER BY number")
         return [records.Change(number, at, what, bool(undone)) for number, at, what, undone in rows]
 
@@ -317,14 +341,14 @@ class Learner:
         kept = frozenset(json.loads(self._store.meta(changes.KEPT) or "[]"))
         return diagnose(snapshot, files, test, kept)
 
-    def export(self, path: str | Path) -> records.ExportReport:
-        """An ONNX model that answers as the project does."""
+    def export(self, path: str | Path, tell: Callable[[str], None] = lambda stage: None) -> records.ExportReport:
+        """An ONNX model that answers as the project does. `tell` hears what is being done."""
         from fscil.teach.onnx.export import CHECKED, export
 
         clear(Path(path).parent, beside(Path(path)))  # of exports that were killed
         snapshot = self.snapshot()
         own = [self.image_bytes(image_id) for image_id in snapshot.head.left_out(CHECKED).ids]
-        return export(snapshot, self.encoder, self.path / "state", [item[0] for item in own if item], Path(path))
+        return export(snapshot, self.encoder, self.path / "state", [item[0] for item in own if item], Path(path), tell)
 
     def backup(self, path: str | Path) -> records.Backup:
         """The whole project in one file, for `restore`; others may go on teaching meanwhile."""

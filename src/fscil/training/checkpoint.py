@@ -26,6 +26,7 @@ from fscil.backbones import Backbone, EtfHead, build_backbone, build_head
 from fscil.core.config import LOOKS, BackboneConfig, Config, TrainConfig, build, to_dict
 from fscil.core.errors import InputError
 from fscil.core.storage import write_atomic
+from fscil.core.stored_networks import find_checkpoint
 
 FIRST, LAST = "first.safetensors", "backbone.safetensors"  # what the first of two stages leaves, and the last
 STATE = "state.safetensors"
@@ -69,6 +70,7 @@ class Checkpoint:
 
     @property
     def backbone(self) -> Backbone:
+        """What features come from."""
         return self.classifier.backbone
 
     @property
@@ -96,7 +98,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except FileNotFoundError:
         raise InputError(f"The checkpoint {path} does not exist; run `fscil train` first or check the path.") from None
     except (SafetensorError, OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not a readable checkpoint ({error}); delete it and train again.") from None
+        raise _unreadable(path, error) from None
     if not isinstance(info, dict):
         raise InputError(f"{path} was not written by fscil; give a checkpoint of `fscil train`.")
     # Any other key is the checksum's own, damaged.
@@ -105,13 +107,18 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, info
 
 
+def _unreadable(path: Path, error: Exception) -> InputError:
+    advice = "give a file of `fscil train`, or train again if it was one"
+    return InputError(f"{path} is not a readable checkpoint ({error}); {advice}.")
+
+
 def read_info(path: Path) -> dict[str, Any]:
     """What a checkpoint says of itself, without its tensors, which are not checked either."""
     try:
         with safe_open(path, framework="pt") as file:
             info = json.loads((file.metadata() or {})["fscil"])
     except (SafetensorError, OSError, ValueError, KeyError, RecursionError) as error:
-        raise InputError(f"{path} is not a readable checkpoint ({error}); delete it and train again.") from None
+        raise _unreadable(path, error) from None
     return info if isinstance(info, dict) else {}
 
 
@@ -146,10 +153,8 @@ def save_classifier(
 
 
 def load_classifier(path: Path | str, device: torch.device | str = "cpu") -> Checkpoint:
-    """The network of a checkpoint file, or of the folder that holds it, in eval mode."""
-    path = Path(path)
-    if path.is_dir():
-        path = path / LAST
+    """The network of a checkpoint file, of the folder that holds it, or of a stored one's name, in eval mode."""
+    path = find_checkpoint(Path(path))
     tensors, info = read_tensors(path)
     try:
         config, rows = info["config"], len(tensors["head.weight"])

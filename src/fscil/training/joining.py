@@ -8,6 +8,7 @@ import torch.nn.functional as F
 
 from fscil.core.config import BackboneConfig, Config, TrainConfig, build, to_dict
 from fscil.core.errors import InputError
+from fscil.core.pretraining import pretraining
 from fscil.training.checkpoint import Checkpoint, Classifier, load_classifier, save_classifier
 
 
@@ -35,6 +36,7 @@ def join_networks(paths: Sequence[Path], out: Path) -> Checkpoint:
     recipe = "_".join(each.info["config"]["recipe"] for each in networks)[:200]
     info = {
         "config": to_dict(Config(recipe=recipe, backbone=backbone, train=train)),
+        "pretraining": " + ".join(dict.fromkeys(pretraining(each.info) for each in networks)),
         "data": first.info["data"],
         "classes": first.info["classes"],
         "outputs": first.info["classes"],

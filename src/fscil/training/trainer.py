@@ -5,6 +5,7 @@ moment continues from its last state to the same weights as one that never stopp
 """
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from fscil.core.config import Config, TrainConfig, to_dict
 from fscil.core.errors import InputError
 from fscil.core.hardware import peak_memory_mb
+from fscil.core.pretraining import pretraining, together
 from fscil.core.progress import Update
 from fscil.data.augment import Augment, Mixed, as_they_are
 from fscil.data.batches import Batches, whole_batch
@@ -34,12 +36,15 @@ from fscil.training.checkpoint import (
 )
 from fscil.training.ema import WeightAverage
 from fscil.training.episodes import Episodes
+from fscil.training.frozen import FrozenLayers
 from fscil.training.graphed import GraphedUpdate
 from fscil.training.loss import TrainingLoss
 from fscil.training.optimizer import learning_rate, make_optimizer
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
+
+Record = Callable[[int, Mapping[str, float]], None]  # (step, numbers by name)
 
 
 @dataclass
@@ -69,7 +74,9 @@ class Trainer:
         model = Classifier(replace(self.config.backbone, pretrained=pretrained), train, self.outputs)
         # How images are looked at outside training has no say in it, whatever mode the network is trained in.
         model.backbone.test_zoom, model.backbone.test_mirror = 1.0, False
-        model.train(not train.frozen_statistics)
+        self.pretraining = {"": pretraining(self.start.info) if self.start else model.backbone.pretraining}
+        self.frozen = FrozenLayers(model.backbone, train.frozen_layers)
+        self._to_training(model)
         assert self.session.images is not None
         if not pretrained:
             model.backbone.measure_pixels(self.session.images)
@@ -107,12 +114,14 @@ class Trainer:
         graphs = train.graph == "on" or (train.graph == "auto" and compiled and world == 1)
         self.graphed = GraphedUpdate(self._update, self.augment.generator) if on_gpu and graphs else None
 
-    def run(self, progress: Update | None) -> None:
+    def run(self, progress: Update | None, record: Record | None = None) -> None:
         started = saved = time.monotonic()
         before = self.seconds
         for step in range(self.done, self.total):
             self.losses[step] = self.step(step)
             self.done = step + 1
+            if record and self.fabric.is_global_zero and (self.done % self.epoch_steps == 0 or self.done == self.total):
+                record(self.done, self._epoch())
             now = time.monotonic()
             self.seconds = before + now - started
             if now - saved > self.train.checkpoint_seconds and self.done < self.total:
@@ -121,6 +130,11 @@ class Trainer:
             if progress:
                 progress(self.done, self.total)
         self._finish()
+
+    def _epoch(self) -> dict[str, float]:
+        """What there is to say of the epoch that ends here, or of the part of it that was done."""
+        losses = self.losses[(self.done - 1) // self.epoch_steps * self.epoch_steps : self.done]
+        return {"train/loss": float(losses.mean()), "train/lr": float(self.optimizer.param_groups[0]["lr"])}
 
     def step(self, step: int) -> Tensor:
         """One update; returns the loss over the whole batch."""
@@ -194,7 +208,11 @@ class Trainer:
         classifier.eval()
         with torch.no_grad(), self.fabric.autocast():
             objective.every_epoch(classifier, self.batches.images, self.batches.labels)
+        self._to_training(classifier)
+
+    def _to_training(self, classifier: Classifier) -> None:
         classifier.train(not self.train.frozen_statistics)
+        self.frozen.rest()
 
     def _load_teacher(self, path: str, compiled: bool) -> nn.Module:
         device = self.fabric.device
@@ -204,6 +222,7 @@ class Trainer:
                 f"The teacher {path} was trained on {checkpoint.info['outputs']} classes and the student has "
                 f"{self.outputs}; train both on the same classes, with train.augment.turn on or off in both."
             )
+        self.pretraining["its teacher"] = pretraining(checkpoint.info)
         teacher: nn.Module = checkpoint.classifier
         if device.type == "cuda":
             teacher = teacher.to(memory_format=torch.channels_last)
@@ -265,6 +284,7 @@ class Trainer:
     def _info(self) -> dict[str, Any]:
         return {
             "config": to_dict(self.config),
+            "pretraining": together(self.pretraining),
             "data": self.fingerprint,
             "classes": self.classes,
             "outputs": self.outputs,

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -14,26 +15,31 @@ from fscil.core.errors import InputError
 from fscil.teach import Learner
 from fscil.web.guard import Guard, Rules, say
 from fscil.web.pages import load_pages, serve_pages
+from fscil.web.projects import Projects
 from fscil.web.routes import reading_routes, teaching_routes
 from fscil.web.schemas import NothingLearned
-from fscil.web.served_project import ServedProject
+from fscil.web.sharing import sharing_routes
 from fscil.web.uploads import NothingLearnedError
 
 
-def create_app(learner: Learner, rules: Rules | None = None, *, demo: bool = False) -> FastAPI:
-    """The ASGI application that serves one project. The learner stays the caller's to close."""
+def create_app(
+    learner: Learner, rules: Rules | None = None, *, demo: bool = False, folder: Path | None = None
+) -> FastAPI:
+    """The ASGI application that serves one project, and those that its page makes in `folder` (None: none). The learner
+    stays the caller's to close.
+    """
     rules = rules or Rules()
-    served = ServedProject(learner, rules, demo=demo)
+    projects = Projects(learner, rules, demo=demo, folder=folder)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        served.close()
+        projects.close()
 
     app = FastAPI(
         title="fscil teach",
         version=fscil.__version__,
-        description="Teach a classifier new classes from a few images each. Nothing leaves this machine.",
+        description="Teach a classifier new classes from a few images each.",
         openapi_url="/api/openapi.json",
         docs_url=None,  # its page loads scripts from elsewhere
         redoc_url=None,
@@ -41,8 +47,9 @@ def create_app(learner: Learner, rules: Rules | None = None, *, demo: bool = Fal
     )
     pages = load_pages()
     app.add_middleware(Guard, rules=rules, token_page=pages["token.html"].content)
-    app.include_router(reading_routes(served), prefix="/api")
-    app.include_router(teaching_routes(served), prefix="/api")
+    app.state.projects = projects
+    for routes in (reading_routes(projects), teaching_routes(), sharing_routes(projects)):
+        app.include_router(routes, prefix="/api")
     serve_pages(app, pages)
     _explain_errors(app)
     return app

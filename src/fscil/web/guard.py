@@ -10,13 +10,15 @@ import hmac
 import ipaddress
 import re
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fscil.web.invitations import Invitations
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 MEGABYTE = 1_000_000
@@ -46,6 +48,7 @@ class Rules:
     token: str | None = None
     max_body: int = 64 * MEGABYTE
     max_bodies: int = 256 * MEGABYTE  # of all requests together: what they may take of memory and temporary disk
+    invitations: Invitations = field(default_factory=Invitations)
 
     def knows_host(self, header: str) -> bool:
         """Whether a Host header names this server. A stranger's name that was made to point here does not."""
@@ -62,6 +65,11 @@ class Rules:
     def cookie(self) -> str:
         """Proof of the token that is not the token: cookies are seen by every server on the same host name."""
         return hmac.new((self.token or "").encode(), b"fscil cookie", hashlib.sha256).hexdigest()
+
+
+def is_loopback_name(header: str) -> bool:
+    """Of a Host header: this machine, as it calls itself."""
+    return is_loopback(_host_name(header))
 
 
 def is_loopback(host: str) -> bool:
@@ -115,10 +123,15 @@ class Guard:
         )
 
     def _enter(self, scope: Scope, cookie_name: str) -> Response:
-        """The token may stand once in the page's address, which then sets the cookie; else it is asked for."""
+        """The token, or an invitation, may stand once in the page's address, which then sets the cookie; else it is
+        asked for.
+        """
         asks_for_page = scope["path"] == "/" and scope["method"] == "GET"
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[-1]
-        if asks_for_page and given and self.rules.admits(given):
+        query = parse_qs(scope["query_string"].decode("latin-1"))
+        token, invitation = (query.get(name, [""])[-1] for name in ("token", "invitation"))
+        if asks_for_page and (
+            (token and self.rules.admits(token)) or (invitation and self.rules.invitations.admits(invitation))
+        ):
             # Lax: a link to the page, also the one that `serve --open` makes, comes from elsewhere.
             cookie = f"{cookie_name}={self.rules.cookie()}; Path=/; HttpOnly; SameSite=Lax"
             return say(303, "Welcome.", {"location": "/", "set-cookie": cookie})

@@ -1,6 +1,6 @@
 """What the API takes and gives beside the records of `fscil.teach`, as the OpenAPI schema shows it."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,6 +15,11 @@ class ErrorSentence(BaseModel):
     error: str = Field(description="One sentence: what is wrong and what to do.")
 
 
+FAILURES: dict[int | str, dict[str, Any]] = {
+    code: {"model": ErrorSentence} for code in (400, 401, 403, 404, 413, 421, 422, 503)
+}
+
+
 class Limits(BaseModel):
     images: int = Field(description="Images in one request.")
     megabytes: int = Field(description="Size of one request.")
@@ -25,6 +30,7 @@ class State(BaseModel):
     generation: int = Field(description="Grows with every change of the project, whoever made it.")
     project: str
     encoder: str
+    note: str = Field(description="What to know about the encoder.")
     keeps_images: bool
     demo: bool
     classes: int
@@ -36,6 +42,9 @@ class State(BaseModel):
         description="Share of pictures of known classes that may be called unknown; null: the threshold is set."
     )
     undo: str | None = Field(description="What undo would take back.")
+    projects: list[str] = Field(description="All that this server shows; the first is the one it was started with.")
+    encoders: list[str] = Field(description="What a new project may see with; none where none can be made.")
+    shared: bool = Field(description="Other machines can reach this server.")
     limits: Limits
 
 
@@ -118,6 +127,26 @@ class Threshold(Question):
         strict=True,
         description="Share of pictures of known classes that may be called unknown; null: the usual one.",
     )
+
+
+class NewProject(Question):
+    name: str = Field(min_length=1, max_length=MAX_NAME, description="Of its folder, which must not exist yet.")
+    encoder: str = Field(min_length=1, max_length=MAX_NAME, description="One of `state`'s encoders.")
+
+
+class ProjectMade(BaseModel):
+    name: str
+    folder: str = Field(description="Where it lies on the machine that serves the page.")
+
+
+class Invitation(BaseModel):
+    address: str = Field(description="Opens the page without the token while the invitation holds.")
+    minutes: int
+    code: list[str] = Field(description="The address as a QR code: rows of 0 (light) and 1 (dark).")
+
+
+class Stage(BaseModel):
+    stage: str
 
 
 class Done(BaseModel):

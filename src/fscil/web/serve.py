@@ -17,13 +17,13 @@ import webbrowser
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 
 import numpy as np
 
 from fscil.core.errors import InputError
 from fscil.teach import Learner
 from fscil.teach.encoders import loading
+from fscil.web.addresses import page_address
 
 if TYPE_CHECKING:  # needs the packages of the extra
     from fscil.web.guard import Rules
@@ -51,20 +51,27 @@ def serve(
     try:
         import fastapi  # noqa: F401
         import python_multipart  # noqa: F401
+        import segno  # noqa: F401
         import uvicorn
     except ImportError:
         raise InputError("The page needs more packages; install them with `pip install 'fscil[web]'`.") from None
     from fscil.web.app import create_app
     from fscil.web.connections import ServerConfig
+    from fscil.web.guard import is_loopback
+    from fscil.web.invitations import qr_for_terminal
 
     given = _given_token(token_file)
     rules = check(host, given, no_token)
     listener = _listen(host, port)
     with contextlib.closing(listener), _opened(project) as learner, contextlib.ExitStack() as stack:
-        config = ServerConfig(create_app(learner, rules, demo=demo))
+        beside = Path.cwd() if project is None else project.expanduser().resolve().parent
+        config = ServerConfig(create_app(learner, rules, demo=demo, folder=beside))
         own_port = listener.getsockname()[1]
         # A token that somebody keeps secret elsewhere does not belong into a log.
-        print(f"Teach: {page_address(host, own_port, None if given else rules.token)}", flush=True)
+        address = page_address(host, own_port, None if given else rules.token)
+        print(f"Teach: {address}", flush=True)
+        if not is_loopback(host) and sys.stdout.isatty():
+            print(qr_for_terminal(address), flush=True)
         if given:
             print(f"The page asks for the token in {token_file or VARIABLE}.", flush=True)
         if no_token:
@@ -72,7 +79,8 @@ def serve(
             print(f"Warning: {warning}", file=sys.stderr, flush=True)
         if demo and (advice := loading.advice("")):
             print(f"Note: {advice}", flush=True)
-        print("Nothing leaves this machine. Press Ctrl-C to stop.", flush=True)
+        where = "this machine" if is_loopback(host) else "this network: who opens the page sees images and answers"
+        print(f"Nothing leaves {where}. Press Ctrl-C to stop.", flush=True)
         if open_browser:
             link = stack.enter_context(_link(page_address(host, own_port, rules.token)))
             # The socket already listens, so the browser's first request waits for the server instead of failing.
@@ -131,12 +139,6 @@ def _link(address: str) -> Iterator[str]:
         file = Path(folder) / "open.html"
         file.write_text(f'<meta http-equiv="refresh" content="0; url={html.escape(address)}">', encoding="utf-8")
         yield file.as_uri()
-
-
-def page_address(host: str, port: int, token: str | None) -> str:
-    shown = {"0.0.0.0": socket.gethostname(), "::": socket.gethostname()}.get(host, host)
-    name = f"[{shown}]" if ":" in shown else shown
-    return f"http://{name}:{port}/" + (f"?token={quote(token, safe='')}" if token else "")
 
 
 def _listen(host: str, port: int) -> socket.socket:

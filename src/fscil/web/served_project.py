@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from starlette.concurrency import run_in_threadpool
@@ -26,12 +27,22 @@ class ServedProject:
         self._writing = asyncio.Lock()
         self.exporting = asyncio.Lock()  # seconds of work: one at a time, while teaching goes on
         self.exports = 0  # being made or downloaded
+        self.export_stage = ""  # what the export that is being made does now
         self._computing: dict[str, tuple[int, Awaitable[Any]]] = {}
 
     async def write(self, change: Callable[..., Result], *arguments: Any) -> Result:
         """One change of the project at a time."""
         async with self._writing:
             return await run_in_threadpool(change, *arguments)
+
+    def export(self, path: Path) -> None:
+        def tell(stage: str) -> None:
+            self.export_stage = stage
+
+        try:
+            self.learner.export(path, tell)
+        finally:
+            self.export_stage = ""
 
     def close(self) -> None:
         self.batcher.close()

@@ -78,6 +78,7 @@ def _network(grid: Grid, network: NetworkPlace) -> BenchNetwork:
         epochs=sum(stage.epochs for stage in stages),
         seconds=first.seconds["base"],
         parameters=int(first.cost["network_parameters"]),
+        pretraining=first.pretraining,
         class_means=tuple(_rows(_read(cell)) for cell in cells if cell.method == BASELINE),
     )
 

@@ -15,8 +15,8 @@ from fscil import methods
 from fscil.core import config as configs
 from fscil.core.config import Config, to_dict
 from fscil.core.errors import InputError, nearest
+from fscil.experiments.preflight import obstacle
 from fscil.experiments.recipes import default_recipe, own_recipe
-from fscil.experiments.run import obstacle
 from fscil.experiments.runner import NetworkPlace
 from fscil.training.checkpoint import load_classifier, same_training
 
@@ -173,6 +173,7 @@ def _key(config: Config) -> str:
     """A folder's name: readable, and different for whatever makes another network or other sessions."""
     shaping = to_dict(config)
     shaping |= {"recipe": "", "draws": 0, "methods": [], "options": {}, "accelerator": "", "devices": 1, "strategy": ""}
+    shaping["log"] = []
     for stage in ("train", "second"):
         if shaping[stage]:
             shaping[stage] |= {"checkpoint_seconds": 0, "compile": "", "graph": ""}
@@ -185,7 +186,7 @@ def _key(config: Config) -> str:
 # Keys that came later, by group. Where they have their default they have no say, so that folders from before keep
 # their names.
 _LATER = {
-    "": ("deterministic", "second"),
+    "": ("deterministic", "second", "log"),
     "backbone": ("start", "signed", "parts"),
     "train": (
         "milestones",
@@ -195,6 +196,7 @@ _LATER = {
         "nesterov",
         "epoch_steps",
         "frozen_statistics",
+        "frozen_layers",
     ),
     "train.augment": ("border", "hue", "jitter", "grey", "blank", "epochs", "mix_by", "policy"),
 }

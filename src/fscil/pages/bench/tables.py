@@ -1,5 +1,6 @@
 """The tables of a bench: the page, the Markdown file and the terminal print the same ones."""
 
+from fscil.core.pretraining import COLUMN, NONE
 from fscil.metrics.names import HEADLINE, METRICS, label
 from fscil.pages.kit.prose import amount, number, probability, signed
 from fscil.pages.kit.table import CellChange, Column, Table, TableCell, TableRow, spread_cell, table
@@ -15,6 +16,7 @@ def scores_table(bench: Bench) -> Table:
     # On one network the control would be the baseline's score in every row.
     keys = (*SCORES, _CONTROL) if len(bench.networks) > 1 else SCORES
     labels = ["Class means on its network" if key == _CONTROL else label(key) for key in keys]
+    trained_before = any(network.pretraining != NONE for network in bench.networks)
     rows = []
     for row in bench.comparison.ranking():
         entry, gap = bench.entry(row.method), row.differences.get(HEADLINE)
@@ -23,12 +25,15 @@ def scores_table(bench: Bench) -> Table:
         cells = (
             TableCell(row.title),
             TableCell(year),
+            *([TableCell(bench.network(row.method).pretraining)] if trained_before else []),
             score,
             TableCell("", change=_change(gap)) if gap else TableCell(""),
             *scores,
         )
         rows.append(TableRow(cells, note=recipe))
-    header: list[str | Column] = [Column("Method", "best gAcc first"), "Year", labels[0], "to class means", *labels[1:]]
+    before = [COLUMN] if trained_before else []
+    first: list[str | Column] = [Column("Method", "best gAcc first"), "Year", *before]
+    header = [*first, labels[0], "to class means", *labels[1:]]
     return table("Comparison of the methods", header, rows, style="comparison stacked")
 
 
@@ -69,14 +74,17 @@ def significance_table(bench: Bench) -> Table:
 
 def networks_table(bench: Bench) -> Table:
     seconds = METRICS["seconds_base"].titled
-    header = ("Network", "Objective", "Epochs", seconds, "Class means on it, gAcc", "Methods on it")
+    header = ["Network", "Objective", "Epochs", seconds, "Class means on it, gAcc", "Methods on it"]
+    if trained_before := any(network.pretraining != NONE for network in bench.networks):
+        header.insert(1, COLUMN)
     rows = []
     for network in bench.networks:
         users = [row for row in bench.rows if row.network == network.key]
         means = bench.class_means(users[0].method) if users else None
         facts = (str(network.epochs), number(network.seconds, 0), number(means.mean if means else None))
         names = ", ".join(row.title for row in users)
-        rows.append((f"{network.kind} ({network.recipe})", network.objective, *facts, names))
+        before = (network.pretraining,) if trained_before else ()
+        rows.append((f"{network.kind} ({network.recipe})", *before, network.objective, *facts, names))
     return table("The base trainings", header, rows)
 
 

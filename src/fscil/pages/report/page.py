@@ -11,10 +11,12 @@ from fscil.pages.kit.drawings import layer_legend
 from fscil.pages.kit.prose import machine, number, percent
 from fscil.pages.kit.templates import glossary, render
 from fscil.pages.report import figures, prose, tables
+from fscil.pages.report.cautions import cautions, guessing
 from fscil.pages.report.classes import class_section
 from fscil.pages.report.layer_note import layer_note
 from fscil.results.analysis import Analysis, parse_analysis
 from fscil.results.comparison import Comparison, MethodRow, compare_methods
+from fscil.results.data_notes import DataNotes, as_data_notes
 from fscil.results.pictures import Pictures, parse_pictures
 from fscil.results.result import Result
 
@@ -28,9 +30,10 @@ def write_report(
     path: str | Path,
     baseline: str | None = None,
     pictures: PicturesLike = None,
+    data_notes: DataNotes | Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the page of these results, of the analysis and of the pictures to one HTML file."""
-    write_text(Path(path), report_html(results, analysis, baseline, pictures))
+    """Write the page of these results, and of what was found beside them, to one HTML file."""
+    write_text(Path(path), report_html(results, analysis, baseline, pictures, data_notes))
 
 
 def report_html(
@@ -38,6 +41,7 @@ def report_html(
     analysis: AnalysisLike = None,
     baseline: str | None = None,
     pictures: PicturesLike = None,
+    data_notes: DataNotes | Mapping[str, Any] | None = None,
 ) -> str:
     """The page as text; the same input gives the same text."""
     found = compare_methods(results, baseline)
@@ -58,6 +62,8 @@ def report_html(
         novel=novel,
         shots=prose.shots(results),
         test_images=results[0].matrix.test_counts,
+        guessing=guessing(results),
+        cautions=[*as_data_notes(data_notes).sentences(), *cautions(results)],
         comparison=tables.comparison_table(found),
         comparison_notes=[
             prose.comparison_notes(found, tables.shown_quantities(found)),

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from fscil.metrics.names import HEADLINE
 from fscil.pages.kit.prose import capitalised, counted, number, percent, probability, signed
 from fscil.pages.kit.table import text
+from fscil.pages.report.cautions import cautions
 from fscil.pages.report.tables import terminal_table
 from fscil.results.branches import DeadBranch, dead_branches
 from fscil.results.comparison import Comparison, MethodRow, compare_methods
@@ -20,7 +21,7 @@ def comparison_text(results: Sequence[Result], baseline: str | None = None) -> s
     found = compare_methods(results, baseline)
     few = len(found.rows) <= _FEW
     made = text(terminal_table(found, short=not few), upright=few)
-    notes = [spread_note(results), *branch_notes(results)]
+    notes = [spread_note(results), *cautions(results), *branch_notes(results)]
     return "\n\n".join([headline(found), made, *notes]).replace("\u00a0", " ")
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fscil.core.pretraining import COLUMN, NONE
 from fscil.metrics.names import HEADLINE, METRICS, label
 from fscil.pages.kit.prose import number, plural, session_name, signed
 from fscil.pages.kit.table import CellChange, Column, Table, TableCell, TableRow, spread_cell, table
@@ -47,10 +48,15 @@ def comparison_table(found: Comparison) -> Table:
         for key in keys
         if key in known
     ]
-    heads = [Column(row.title, plural(row.draws, "draw")) for row in found.rows]
+    heads = [Column(row.title, ", ".join([plural(row.draws, "draw"), *_trained_before(row)])) for row in found.rows]
     # Few methods leave room for one line per row; style.css takes it on a wide screen.
     style = "comparison few" if len(found.rows) <= 3 else "comparison"
     return table("Comparison of the methods", ["in percent", *heads], rows, style=style)
+
+
+def _trained_before(row: MethodRow) -> list[str]:
+    sources = dict.fromkeys(result.pretraining for result in row.results)
+    return [f"{COLUMN.lower()} {source}" for source in sources if source != NONE]
 
 
 def _compared(found: Comparison, row: MethodRow, key: str) -> TableCell:
@@ -134,12 +140,18 @@ def cost_table(found: Comparison) -> Table:
 
 
 def runs_table(found: Comparison) -> Table:
+    before = any(result.pretraining != NONE for result in found.results)
     rows = [
-        [row.title, str(result.seed), str(result.shots_seed), *(number(result.quantity(key)) for key in _RUN)]
+        [
+            *(row.title, str(result.seed), str(result.shots_seed)),
+            *((result.pretraining,) if before else ()),
+            *(number(result.quantity(key)) for key in _RUN),
+        ]
         for row in found.rows
         for result in row.results
     ]
-    return table("Every run, accuracies in percent", ["Method", "Seed", "Shots seed", *map(_when, _RUN)], rows)
+    heads = ["Method", "Seed", "Shots seed", *([COLUMN] if before else []), *map(_when, _RUN)]
+    return table("Every run, accuracies in percent", heads, rows)
 
 
 def differing_settings(results: Sequence[Result], titles: Sequence[str]) -> Table:

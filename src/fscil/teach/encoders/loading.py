@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 from fscil.core.errors import InputError, nearest
+from fscil.core.stored_networks import find_checkpoint
 from fscil.teach.encoders import package, photos
 from fscil.teach.learning.encoder import Encoder, Reference
 from fscil.teach.project.files import write_bytes
@@ -19,6 +20,11 @@ VARIABLE = "FSCIL_ENCODER"
 def default() -> str:
     """The encoder of a new project that names none: one for photographs where it is installed."""
     return os.environ.get(VARIABLE) or ("photos" if photos.PHOTOS["photos"].installed() else "glyphs")
+
+
+def offered() -> list[str]:
+    """Encoders that a new project can have at once: they came with this package or are installed."""
+    return [*package.stored(), *(name for name, weights in photos.PHOTOS.items() if weights.installed())]
 
 
 def advice(chosen: str) -> str:
@@ -40,7 +46,7 @@ def find(name: str, state: Path | None) -> Encoder:
         return load(photos.refer_to(name), Path())
     path = Path(name).expanduser()
     if path.exists():
-        return _checkpoint(path / "backbone.safetensors" if path.is_dir() else path, state)
+        return _checkpoint(find_checkpoint(path), state)
     valid = nearest(name, [*package.stored(), *photos.PHOTOS])
     raise InputError(f"There is no encoder '{name}'; {valid} Or give a checkpoint of `fscil train`, or timm:NAME.")
 

@@ -1,19 +1,7 @@
-"""The encoders that come with the package: a network and the statistics of its base classes, by name."""
+"""The encoders that come with fscil, or with a package of weights: a network and the statistics of its base classes."""
 
-from pathlib import Path
+from fscil.core.stored_networks import FOLDER, network_file
+from fscil.core.stored_networks import encoders as stored
+from fscil.core.stored_networks import statistics_file as embedding_file
 
-FOLDER = Path(__file__).parents[2] / "checkpoints"
-_STATISTICS = ".embedding.safetensors"
-
-
-def stored() -> list[str]:
-    """Networks with statistics; the others are stored for `fscil eval`."""
-    return sorted(path.name.removesuffix(_STATISTICS) for path in FOLDER.glob(f"*{_STATISTICS}"))
-
-
-def network_file(name: str) -> Path:
-    return FOLDER / f"{name}.safetensors"
-
-
-def embedding_file(name: str) -> Path:
-    return FOLDER / f"{name}{_STATISTICS}"
+__all__ = ["FOLDER", "embedding_file", "network_file", "stored"]

@@ -45,7 +45,7 @@ def check(reference: Reference) -> None:
 def load_photos(reference: Reference) -> TorchEncoder:
     from fscil.backbones.efficientnet_lite import MEAN, STD, load_lite
     from fscil.teach.encoders.embedding import Embedding
-    from fscil.teach.encoders.timm_networks import PlainNetwork
+    from fscil.teach.encoders.plain_network import PlainNetwork
     from fscil.teach.encoders.torch_encoder import TorchEncoder
 
     backbone = PlainNetwork(load_lite(PHOTOS[reference.name]), reference.image_size)

@@ -4,7 +4,6 @@
 
 import hashlib
 import logging
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,34 +12,15 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from timm.models.vision_transformer import VisionTransformer
-from torch import Tensor, nn
+from torch import nn
 
 from fscil.backbones import Backbone, ViT
 from fscil.core.config import BackboneConfig
 from fscil.core.errors import InputError, did_you_mean
 from fscil.teach.encoders.embedding import Embedding
+from fscil.teach.encoders.plain_network import PlainNetwork
 from fscil.teach.encoders.torch_encoder import TorchEncoder, middle_blocks
 from fscil.teach.learning.encoder import Reference
-
-
-class PlainNetwork(Backbone):
-    """A timm model that gives one feature per image and no layers."""
-
-    def __init__(self, model: nn.Module, image_size: int) -> None:
-        with torch.no_grad():
-            shape = model.eval()(torch.zeros(1, 3, image_size, image_size)).shape
-        if len(shape) != 2:
-            raise InputError(f"The model gives features of shape {tuple(shape)}, not one vector; choose another.")
-        super().__init__(image_size, int(shape[1]), depth=0)
-        self.model = model
-
-    def forward_normalised(self, images: Tensor) -> Tensor:
-        return self.model(images)
-
-    def forward_layers(self, images: Tensor, blocks: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
-        if blocks:
-            raise InputError("This model gives no intermediate features.")
-        return self(images), {}
 
 
 def load_timm(name: str) -> TorchEncoder:

@@ -5,7 +5,7 @@ training images, so that a project made from it can go on learning. It is checke
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,14 @@ CHECKED = 64  # pictures on which model and project are compared
 TOLERANCE = 1e-3  # of any confidence
 
 
-def export(snapshot: Snapshot, encoder: Encoder, state: Path, own: Sequence[bytes], path: Path) -> ExportReport:
+def export(
+    snapshot: Snapshot,
+    encoder: Encoder,
+    state: Path,
+    own: Sequence[bytes],
+    path: Path,
+    tell: Callable[[str], None] = lambda stage: None,
+) -> ExportReport:
     """`state`: what the project keeps of its encoder; `own`: some of its pictures, to compare model and project on."""
     runtime()
     if not snapshot.knowledge.memories:
@@ -44,10 +51,12 @@ def export(snapshot: Snapshot, encoder: Encoder, state: Path, own: Sequence[byte
         from fscil.teach.onnx.graph import set_knowledge
     except ImportError:
         raise InputError("Exporting needs the onnx package; install it with: pip install 'fscil[onnx]'.") from None
+    tell("Writing down the network")
     model = _without_classes(encoder, state)
     set_knowledge(model, snapshot.head, _metadata(snapshot, encoder))
     content = sealed(model.SerializeToString())
     pictures = own or _made_up(encoder.reference.image_size)
+    tell(f"Comparing it with the project on {len(pictures)} pictures")
     difference, any_size = _compare(snapshot, encoder, content, pictures)
     if difference > TOLERANCE:
         raise InputError(

@@ -22,7 +22,8 @@ WORK = r"\.project-fscil-[0-9a-f]{8}"  # names of folders that projects are put 
 
 @contextlib.contextmanager
 def assembled(path: Path) -> Iterator[Path]:
-    """A folder to make the project in; what is in it when the block ends is moved to `path`."""
+    """A folder to make the project in; what is in it when the block ends is moved to `path`. Refused, none is left."""
+    new = [folder for folder in (path, *path.absolute().parents) if not folder.exists()]
     try:
         if path.exists() and not path.is_dir():
             raise InputError(f"{path} is a file; choose a folder for the project.")
@@ -37,6 +38,10 @@ def assembled(path: Path) -> Iterator[Path]:
                 _move_up(work, path)
     except OSError as error:
         raise InputError(f"No project can be made in {path}: {cause(error, path)}.") from None
+    finally:
+        with contextlib.suppress(OSError):  # what holds something stays, a project above all
+            for folder in new:
+                folder.rmdir()
 
 
 @contextlib.contextmanager

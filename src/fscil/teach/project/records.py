@@ -13,6 +13,8 @@ def _described(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class ClassInfo:
+    """A class of the project."""
+
     name: str
     images: int
     created: str  # ISO 8601, UTC
@@ -20,6 +22,8 @@ class ClassInfo:
 
 @dataclass(frozen=True)
 class ImageInfo:
+    """An image of the project."""
+
     id: str  # sha256 of the content
     file: str  # the name it was given by
     class_name: str
@@ -44,6 +48,8 @@ class Rival:
 
 @dataclass(frozen=True)
 class Learned:
+    """What `learn` did."""
+
     name: str
     added: int
     skipped: list[Skipped]
@@ -53,12 +59,16 @@ class Learned:
 
 @dataclass(frozen=True)
 class Guess:
+    """One class that an image may show."""
+
     label: str
     confidence: float
 
 
 @dataclass(frozen=True)
 class Prediction:
+    """The answer for one image."""
+
     file: str
     label: str = field(metadata=_described("A class, or 'unknown' when nothing fits; empty where there is an error."))
     confidence: float
@@ -68,6 +78,8 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Neighbour:
+    """An image of the project that is like the one asked about."""
+
     image_id: str
     class_name: str
     similarity: float
@@ -75,6 +87,8 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class Change:
+    """One entry of the history."""
+
     number: int
     when: str
     what: str
@@ -83,6 +97,8 @@ class Change:
 
 @dataclass(frozen=True)
 class MapPoint:
+    """Where an image lies on the map of the project."""
+
     image_id: str
     class_name: str
     x: float
@@ -94,6 +110,8 @@ Severity = Literal["info", "warning", "problem"]
 
 @dataclass(frozen=True)
 class Finding:
+    """One thing that the doctor found."""
+
     kind: str
     severity: Severity
     message: str
@@ -114,6 +132,8 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class ClassAccuracy:
+    """How well one class is recognised."""
+
     name: str
     right: int
     tested: int
@@ -137,6 +157,8 @@ class FolderResult:
 
 @dataclass(frozen=True)
 class Diagnosis:
+    """All that the doctor has to say."""
+
     findings: list[Finding]
     classes: int
     images: int
@@ -151,6 +173,8 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class ExportReport:
+    """What `export` wrote, and how it was checked."""
+
     path: str
     bytes: int
     classes: int
@@ -161,6 +185,8 @@ class ExportReport:
 
 @dataclass(frozen=True)
 class Backup:
+    """What `backup` wrote."""
+
     path: str
     bytes: int
     classes: int
@@ -169,5 +195,7 @@ class Backup:
 
 @dataclass(frozen=True)
 class ProjectCheck:
+    """What is whole and what is not, of a project on disk."""
+
     right: list[str]  # sentences
     wrong: list[str]

@@ -3,8 +3,10 @@ import { api } from "./api.js";
 import { Classes } from "./classes.js";
 import { showDoctor, showHistory } from "./doctor.js";
 import { byId, plural } from "./dom.js";
+import { exportModel } from "./exporting.js";
 import { showMap } from "./map.js";
 import { failure, notice, start as startNotices } from "./notice.js";
+import { showSharing, startSharing } from "./sharing.js";
 import { Teach } from "./teach.js";
 import { Try } from "./try.js";
 
@@ -16,25 +18,30 @@ class Page {
     this.classes = [];
     this.lost = false;
     this.round = 0;
+    this.resting = false; // while many lessons are on their way, nothing else is asked
+    this.classOf = new Map(); // image -> its class
     startNotices();
     this.list = new Classes(this);
     this.teach = new Teach(this);
     this.try = new Try(this);
     byId("undo").addEventListener("click", () => this.undo());
-    byId("export").addEventListener("click", () => this.export());
+    byId("export").addEventListener("click", exportModel);
+    startSharing(this);
     document.addEventListener("visibilitychange", () => document.hidden || this.look());
     // A file that misses its target must not replace the page.
     for (const name of ["dragover", "drop"]) addEventListener(name, (event) => event.preventDefault());
   }
 
   async look() {
-    if (document.hidden) return;
+    if (document.hidden || this.resting) return;
     try {
       const state = await api.state();
       if (this.lost) notice("The server is back.");
       this.lost = false;
+      if (`${state.projects}` !== `${this.state?.projects}`) showSharing(state);
       if (state.generation !== this.state?.generation) await this.refresh(state);
     } catch (error) {
+      if (error.status === 404 && location.search) return location.replace("/"); // a project of an earlier start
       if (!this.lost) failure(error);
       this.lost = true;
     }
@@ -46,10 +53,11 @@ class Page {
     const [classes, points] = await Promise.all([api.classes(), api.map()]);
     if (round !== this.round) return; // a later refresh is on its way and knows more
     Object.assign(this, { state, classes });
+    this.classOf = new Map(points.map((point) => [point.image_id, point.class_name]));
     this.head();
     await this.list.show();
     showMap(points, state.keeps_images, this.list.newest);
-    this.teach.update();
+    this.teach.look();
     this.try.again();
     this.checkUp(round);
   }
@@ -69,7 +77,8 @@ class Page {
   head() {
     const { state } = this;
     const known = `${plural(state.classes, "class", "classes")}, ${plural(state.images, "image")}`;
-    byId("project").textContent = `${state.demo ? "Demo" : state.project}: ${known}`;
+    byId("project").textContent = `${state.demo ? "Demo" : state.project}: ${known}, seen by ${state.encoder}`;
+    byId("project").title = state.note;
     byId("demo-note").hidden = !state.demo;
     document.title = `${state.demo ? "Demo" : state.project} · Teach`;
     byId("undo").disabled = !state.undo;
@@ -86,28 +95,11 @@ class Page {
       failure(error);
     }
   }
-
-  async export() {
-    const button = byId("export");
-    button.disabled = true;
-    button.textContent = "Exporting…";
-    try {
-      const { blob, name } = await api.export();
-      const link = document.createElement("a");
-      link.href = URL.createObjectURL(blob);
-      link.download = name;
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-      notice(`Exported ${name}, checked against your own images.`);
-    } catch (error) {
-      failure(error);
-    } finally {
-      button.textContent = "Export";
-      button.disabled = !this.state?.classes;
-    }
-  }
 }
 
 const page = new Page();
 await page.look();
+const welcome = sessionStorage.getItem("welcome"); // of a project that was just made
+if (welcome) notice(welcome);
+sessionStorage.removeItem("welcome");
 setInterval(() => page.look(), POLL);

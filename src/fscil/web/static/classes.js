@@ -1,6 +1,8 @@
 // The classes: what they are called, what they look like, how to rename and remove them.
 import { api } from "./api.js";
+import { ask } from "./ask.js";
 import { byId, element, plural, thumbnail } from "./dom.js";
+import { near, tidy } from "./names.js";
 import { failure, notice } from "./notice.js";
 
 export class Classes {
@@ -86,10 +88,13 @@ export class Classes {
     const finish = async (save) => {
       if (finished) return;
       finished = true;
-      const wanted = field.value.trim();
+      const wanted = tidy(field.value);
       field.replaceWith(label);
       if (!save || !wanted || wanted === old) return;
       try {
+        const others = this.page.classes.map((each) => each.name).filter((name) => name !== old);
+        const other = near(wanted, others);
+        if (other && !(await ask(`There is a class “${other}” already`, [element("p", {}, `“${wanted}” is nearly the same name. Two such classes are easily mixed up.`)], [["Keep the old name", false], [`Rename to ${wanted}`, true]]))) return;
         await api.rename(old, wanted);
         if (this.open === old) this.open = wanted;
         await this.page.refresh();
@@ -99,7 +104,10 @@ export class Classes {
       }
     };
     field.addEventListener("keydown", (event) => {
-      if (event.key === "Enter") finish(true);
+      if (event.key === "Enter") {
+        event.preventDefault(); // it would press a button of the question that may come
+        finish(true);
+      }
       if (event.key === "Escape") finish(false);
     });
     field.addEventListener("blur", () => finish(true));

@@ -1,5 +1,9 @@
 // The doctor's findings, each with what to do, and the history of changes.
+import { api } from "./api.js";
+import { ask, meant } from "./ask.js";
 import { byId, element, shape, thumbnail } from "./dom.js";
+import { tidy } from "./names.js";
+import { failure, notice } from "./notice.js";
 
 const WORDS = { problem: "Problem", warning: "Look at this", info: "Good to know" };
 const SHOWN = 6; // images beside a finding
@@ -35,7 +39,7 @@ function expectation(diagnosis) {
 
 // Accuracy against the number of examples: whether more of them would still help.
 function drawCurve(curve) {
-  const [width, height, left, bottom, top] = [300, 120, 40, 24, 12];
+  const [width, height, left, bottom, top] = [306, 120, 46, 24, 12];
   const most = curve.at(-1).images;
   const floor = Math.max(0, Math.floor(Math.min(...curve.map((point) => point.low)) / 10) * 10 - 10);
   const x = (images) => left + ((images - curve[0].images) / Math.max(1, most - curve[0].images)) * (width - left - 14);
@@ -66,14 +70,64 @@ function drawCurve(curve) {
 }
 
 function item(finding, page) {
-  const images = finding.images.slice(0, SHOWN).map((id) => thumbnail(id, "The image meant", page.state.keeps_images));
+  const images = finding.images.slice(0, SHOWN);
   return element(
     "li",
-    { class: `finding ${finding.severity}` },
+    { class: `finding ${finding.severity}`, "data-kind": finding.kind },
     element("span", { class: "severity" }, WORDS[finding.severity]),
     element("div", {}, element("p", {}, finding.message), element("p", { class: "quiet" }, finding.advice)),
-    images.length ? element("div", { class: "strip" }, ...images) : null,
+    images.length
+      ? element(
+          "div",
+          { class: "meant" },
+          ...images.map((id) => picture(id, finding, page)),
+          element("button", { type: "button", class: "keep-finding", title: "Do not mention this again", onclick: () => change(page, () => api.keep(finding.kind, finding.images)) },
+            images.length < finding.images.length ? `Keep all ${finding.images.length}` : "Keep"),
+        )
+      : null,
   );
+}
+
+// An image that a finding is about, and what can be done with it.
+function picture(id, finding, page) {
+  const mine = page.classOf.get(id);
+  const label = mine ? `An image of ${mine}` : "The image meant";
+  const tool = (kind, said, act) => element("button", { type: "button", class: `tool ${kind}`, "aria-label": `${said}: ${label}`, title: said, onclick: act });
+  const other = finding.kind === "looks_like_another" ? finding.classes.find((name) => name !== mine) : null;
+  return element(
+    "figure",
+    { class: "suspect" },
+    thumbnail(id, label, page.state.keeps_images),
+    element(
+      "figcaption",
+      {},
+      tool("move", other ? `Move to ${other}` : "Move to another class", () => move(page, id, mine, other)),
+      tool("remove", "Remove", () => change(page, () => api.removeImage(id))),
+    ),
+  );
+}
+
+async function change(page, act) {
+  try {
+    const done = await act();
+    await page.refresh();
+    notice(done.message, { undo: () => page.undo() });
+  } catch (error) {
+    failure(error);
+  }
+}
+
+async function move(page, id, mine, other) {
+  let name = other;
+  if (!name) {
+    const field = element("input", { id: "move-name", maxlength: "80", list: "class-names", required: true, autocomplete: "off" });
+    const title = mine ? `Move this image of ${mine}` : "Move this image";
+    const given = await ask(title, [element("label", { class: "label", for: "move-name" }, "To the class"), field], [["Move", () => tidy(field.value)], ["Cancel", null]]);
+    if (!given) return;
+    name = await meant(given, page.classes.map((each) => each.name));
+    if (!name) return;
+  }
+  await change(page, () => api.moveImage(id, name));
 }
 
 export function showHistory(changes) {

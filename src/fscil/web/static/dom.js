@@ -1,4 +1,5 @@
 // Elements are made from text, never from markup: a class may be called "<script>" and is shown as just that.
+import { imageAddress } from "./api.js";
 
 export const byId = (id) => document.getElementById(id);
 
@@ -31,5 +32,5 @@ export const plural = (count, word, words = `${word}s`) => `${count} ${count ===
 
 export function thumbnail(id, label, keepsImages = true) {
   if (!keepsImages) return element("span", { class: "thumb blank", role: "img", "aria-label": label });
-  return element("img", { class: "thumb", src: `/api/image/${id}`, alt: label, loading: "lazy", decoding: "async" });
+  return element("img", { class: "thumb", src: imageAddress(id), alt: label, loading: "lazy", decoding: "async" });
 }

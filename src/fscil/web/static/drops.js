@@ -1,5 +1,7 @@
-// Files dropped on a part of the page, or pasted while it has the keyboard.
+// Files and folders dropped on a part of the page, or pasted while it has the keyboard.
+import { entriesOf } from "./folders.js";
 
+// `take` gets the files, and the entries of the file system where folders are among them.
 export function takeDrops(target, take) {
   let inside = 0; // enter and leave come for every child
   const over = (count) => {
@@ -16,10 +18,11 @@ export function takeDrops(target, take) {
     event.preventDefault();
     over(0);
     const files = [...event.dataTransfer.files];
-    if (files.length) take(files);
+    const entries = entriesOf(event.dataTransfer);
+    if (files.length) take(files, entries.some((entry) => entry.isDirectory) ? entries : null);
   });
   target.addEventListener("paste", (event) => {
     const files = [...event.clipboardData.files];
-    if (files.length) take(files);
+    if (files.length) take(files, null);
   });
 }

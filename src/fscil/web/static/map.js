@@ -1,4 +1,5 @@
 // The map: every example where the network puts it, class names in the middle of their examples.
+import { imageAddress } from "./api.js";
 import { byId, element, plural, shape } from "./dom.js";
 
 const WIDTH = 560;
@@ -91,7 +92,7 @@ function drawClass(name, members, tiles, isFresh) {
       ? shape(
           "g",
           { class: "tile" },
-          shape("image", { href: `/api/image/${each.image_id}`, x: each.x - TILE / 2, y: each.y - TILE / 2, width: TILE, height: TILE, preserveAspectRatio: "xMidYMid slice" }),
+          shape("image", { href: imageAddress(each.image_id), x: each.x - TILE / 2, y: each.y - TILE / 2, width: TILE, height: TILE, preserveAspectRatio: "xMidYMid slice" }),
           shape("rect", { x: each.x - TILE / 2, y: each.y - TILE / 2, width: TILE, height: TILE, rx: 4 }),
         )
       : shape("circle", { cx: each.x, cy: each.y, r: 4 }),

@@ -1,29 +1,50 @@
 // Teach: examples from the pen, from files or from the camera; a name; learned.
 import { api } from "./api.js";
+import { meant } from "./ask.js";
 import { Camera } from "./camera.js";
 import { byId, element, percent, plural } from "./dom.js";
 import { takeDrops } from "./drops.js";
+import { fromEntries, fromInput, isZip } from "./folders.js";
 import { Frames } from "./frames.js";
+import { Lessons } from "./lessons.js";
+import { tidy } from "./names.js";
 import { failure, notice } from "./notice.js";
 import { Pad } from "./pad.js";
+import { Record } from "./record.js";
+import { readZip } from "./unzip.js";
 
 const SOURCES = ["draw", "pictures", "camera"];
+const NAMED = 4; // pictures left out whose reasons are told
 
 export class Teach {
   constructor(page) {
     this.page = page;
     this.busy = false;
     this.pad = new Pad(byId("teach-pad"), () => this.update());
-    this.camera = new Camera(byId("teach-video"));
+    this.hint = [...byId("lesson").childNodes];
+    this.told = null; // what the panel below speaks of
+    this.camera = new Camera(byId("teach-video"), () => this.update(), (error) => this.withoutCamera(error));
+    this.lessons = new Lessons(page);
     this.frames = new Frames(() => page.state?.limits.images ?? 64, () => this.update());
-    byId("keep").addEventListener("click", () => this.keep().catch(failure));
+    this.record = new Record(byId("keep"), {
+      take: () => this.keep(),
+      ready: () => this.source === "camera" && this.camera.ready && this.room > 0,
+      changed: () => this.update(),
+    });
+    byId("keep").addEventListener("click", () => this.record.spent || this.keep().catch(failure));
     byId("teach-clear").addEventListener("click", () => this.pad.clear());
     byId("teach-pick").addEventListener("click", () => byId("teach-files").click());
     byId("teach-files").addEventListener("change", (event) => {
       this.take([...event.target.files]);
       event.target.value = "";
     });
-    takeDrops(byId("teach"), (files) => this.take(files));
+    byId("teach-pick-folder").addEventListener("click", () => byId("teach-folder").click());
+    byId("teach-folder").addEventListener("change", (event) => {
+      const files = [...event.target.files];
+      event.target.value = "";
+      this.takeMany(() => fromInput(files));
+    });
+    takeDrops(byId("teach"), (files, entries) => (entries ? this.takeMany(() => fromEntries(entries)) : this.take(files)));
     byId("teach-name").addEventListener("input", () => this.update());
     byId("teach-form").addEventListener("submit", (event) => {
       event.preventDefault();
@@ -51,15 +72,41 @@ export class Teach {
     this.choose("pictures");
   }
 
+  get room() {
+    return (this.page.state?.limits.images ?? 64) - this.frames.images.length;
+  }
+
   take(files) {
+    const zip = files.find(isZip);
+    if (zip) {
+      if (files.length > 1) notice("One zip at a time, please; the first is taken.");
+      this.takeMany(() => readZip(zip));
+      return;
+    }
     const left = this.frames.add(...files);
     if (left) notice(`${plural(left, "picture")} too many for one lesson; teach the rest afterwards.`);
     byId("teach-name").focus({ preventScroll: true });
   }
 
+  // Pictures of many classes.
+  async takeMany(find) {
+    try {
+      await this.lessons.offer(await find(), (name, files) => {
+        this.take(files);
+        byId("teach-name").value = name;
+        this.update();
+      });
+    } catch (error) {
+      failure(error);
+    }
+  }
+
   // Puts what is on the sheet, or before the camera, into the next frame.
   async keep() {
-    if (this.source === "camera") this.frames.add(await this.camera.picture());
+    if (this.source === "camera") {
+      if (!this.camera.ready) return;
+      if (this.frames.add(await this.camera.picture())) notice("That is as much as one lesson takes; teach it, then go on.");
+    }
     else if (!this.pad.empty) {
       const picture = this.pad.picture();
       this.pad.clear();
@@ -68,18 +115,23 @@ export class Teach {
   }
 
   async learn() {
-    const name = byId("teach-name").value.trim();
-    if (this.busy || !name) return;
+    const given = tidy(byId("teach-name").value);
+    if (this.busy || !given) return;
     if (this.source === "draw") await this.keep(); // the last drawing need not be kept by hand
     if (!this.frames.images.length) return;
     this.busy = true;
     this.update();
     try {
+      const name = await meant(given, this.page.classes.map((each) => each.name));
+      if (name === null) return;
       const lesson = await api.learn(name, this.frames.images);
-      this.frames.empty();
+      this.frames.settle(lesson.skipped);
       byId("teach-name").value = "";
       await this.page.refresh();
       this.tell(lesson);
+    } catch (error) {
+      if (error.skipped?.length) this.frames.settle(error.skipped); // not one could be used: each says why
+      throw error;
     } finally {
       this.busy = false;
       this.update();
@@ -87,15 +139,35 @@ export class Teach {
   }
 
   tell(lesson) {
-    const skipped = lesson.skipped.length ? ` ${plural(lesson.skipped.length, "image")} skipped: ${lesson.skipped[0].reason}` : "";
+    this.told = { names: [lesson.name, ...lesson.rivals.map((rival) => rival.name)], images: this.imagesOf(lesson.name) };
     const parts = [
-      element("p", {}, "Learned ", element("strong", {}, lesson.name), ` from ${plural(lesson.added, "image")} in ${seconds(lesson.seconds)}.${skipped}`),
+      element("p", {}, "Learned ", element("strong", {}, lesson.name), ` from ${plural(lesson.added, "image")} in ${seconds(lesson.seconds)}.`),
     ];
+    if (lesson.skipped.length) {
+      const named = lesson.skipped.slice(0, NAMED).map((each) => element("li", {}, `${each.file}: ${each.reason}`));
+      const more = lesson.skipped.length - named.length;
+      if (more) named.push(element("li", {}, `and ${more} more`));
+      parts.push(element("p", { class: "fault" }, `Without ${plural(lesson.skipped.length, "image")}, marked above:`), element("ul", { class: "left-out" }, ...named));
+    }
     if (lesson.rivals.length) {
       const rivals = lesson.rivals.slice(0, 3).map((rival) => element("li", {}, element("strong", {}, rival.name), ` ${percent(rival.similarity)}`));
       parts.push(element("p", { class: "quiet" }, "Now competes with"), element("ul", { class: "rivals", "aria-label": "Classes it now competes with" }, ...rivals));
     }
     byId("lesson").replaceChildren(...parts);
+  }
+
+  imagesOf(name) {
+    return this.page.classes.find((each) => each.name === name)?.images ?? 0;
+  }
+
+  // What was said of a lesson that has been undone, or of classes that are gone, is not true any more.
+  look() {
+    const { told } = this;
+    if (told && (!told.names.every((name) => this.imagesOf(name)) || this.imagesOf(told.names[0]) < told.images)) {
+      this.told = null;
+      byId("lesson").replaceChildren(...this.hint);
+    }
+    this.update();
   }
 
   addTo(name) {
@@ -106,11 +178,16 @@ export class Teach {
   }
 
   update() {
-    if (!this.frames) return; // still being built
-    const name = byId("teach-name").value.trim();
+    if (!this.frames || !this.record) return; // still being built
+    const name = tidy(byId("teach-name").value);
+    const { recording } = this.record;
     const drawn = this.source === "draw" && !this.pad.empty;
     const known = this.page.classes.some((each) => each.name === name);
-    byId("keep").textContent = this.source === "camera" ? "Take picture" : "Keep drawing";
+    byId("keep").textContent = this.source !== "camera" ? "Keep drawing" : recording ? "Recording…" : "Take picture";
+    byId("keep").title = this.source === "camera" ? "Hold it down for several pictures" : "";
+    byId("encoder-note").hidden = this.source === "draw" || this.page.state?.encoder !== "glyphs";
+    byId("hold-hint").hidden = this.source !== "camera";
+    byId("teach-camera").classList.toggle("recording", recording);
     byId("keep").hidden = this.source === "pictures";
     byId("teach-clear").hidden = this.source !== "draw";
     byId("keep").disabled = !(drawn || (this.source === "camera" && this.camera.ready));

@@ -1,13 +1,17 @@
 // Try it: the answer follows the pen. At most one question is on its way; when it is back, the latest drawing is asked.
 import { api } from "./api.js";
+import { meant } from "./ask.js";
 import { Bars } from "./bars.js";
 import { byId, element, percent, sure, thumbnail } from "./dom.js";
 import { takeDrops } from "./drops.js";
+import { Live } from "./live.js";
+import { tidy } from "./names.js";
 import { failure, notice } from "./notice.js";
 import { Pad } from "./pad.js";
 
 const SHOWN = 4; // examples beside an answer
 const PAUSE = 350; // ms without a change before the answer is explained and spoken
+const STEADY = 800; // ms that an answer to the camera must stand for that
 
 export class Try {
   constructor(page) {
@@ -16,6 +20,10 @@ export class Try {
     this.file = null; // a picture in place of the drawing
     this.round = 0; // grows with every change: answers to older drawings are dropped
     this.timer = 0;
+    this.frame = null; // of the camera: the picture that was judged last
+    this.label = ""; // what it was taken for
+    this.because = this.shown = null; // the answer that is explained below, and the classes that are named there
+    this.live = new Live(byId("try-video"), (picture) => this.see(picture), () => this.watched(), failure);
     this.bars = new Bars(byId("bars"));
     this.pad = new Pad(byId("try-pad"), () => this.drawn());
     byId("try-clear").addEventListener("click", () => this.clear());
@@ -24,6 +32,7 @@ export class Try {
       if (event.target.files[0]) this.give(event.target.files[0]);
       event.target.value = "";
     });
+    byId("try-camera").addEventListener("click", () => this.watch().catch(failure));
     takeDrops(byId("try"), (files) => this.give(files[0]));
     byId("correct").addEventListener("submit", (event) => {
       event.preventDefault();
@@ -33,11 +42,12 @@ export class Try {
   }
 
   get image() {
-    return this.file ? Promise.resolve(this.file) : this.pad.picture();
+    const given = this.live.on ? this.frame : this.file;
+    return given ? Promise.resolve(given) : this.pad.picture();
   }
 
   get blank() {
-    return !this.file && this.pad.empty;
+    return this.live.on ? !this.frame : !this.file && this.pad.empty;
   }
 
   drawn() {
@@ -46,17 +56,65 @@ export class Try {
   }
 
   give(file) {
+    this.live.stop();
     this.showPicture(file);
     this.pad.clear();
   }
 
   clear() {
+    this.live.stop();
     this.showPicture(null);
     this.pad.clear();
   }
 
+  // The camera, on and off.
+  async watch() {
+    const on = !this.live.on;
+    this.clear();
+    if (on) await this.live.start();
+  }
+
+  watched() {
+    const { on } = this.live;
+    byId("try-camera").setAttribute("aria-pressed", String(on));
+    byId("try-video").hidden = !on;
+    byId("try-pad").hidden = on;
+    byId("try-sheet").classList.toggle("watched", on);
+    byId("try-clear").disabled = !on && this.blank;
+    if (on) return;
+    this.frame = null;
+    this.label = "";
+    if (this.blank) this.showNothing();
+  }
+
+  // A picture of the camera. The answer is explained once it has stood for a while, and again from time to time.
+  async see(frame) {
+    if (!this.page.classes.length) {
+      this.show({ label: "unknown", confidence: 0, top: [], error: "" });
+      return;
+    }
+    const verdict = await api.predict(frame, Bars.MOST);
+    if (!this.live.on) return;
+    this.frame = frame;
+    if (verdict.label !== this.label) {
+      clearTimeout(this.timer);
+      this.timer = 0;
+      this.label = verdict.label;
+      this.round += 1;
+      byId("try").dataset.round = this.round;
+    }
+    this.show(verdict);
+    const round = this.round;
+    this.timer ||= setTimeout(async () => {
+      await this.explain(verdict, round);
+      if (round === this.round) this.timer = 0;
+    }, STEADY);
+  }
+
   showPicture(file) {
     const picture = byId("try-picture");
+    picture.onerror = () => file && (picture.hidden = true); // the server may read what the browser cannot: HEIC
+    byId("try-unshown").textContent = file?.name ?? "";
     if (picture.src) URL.revokeObjectURL(picture.src);
     this.file = file;
     picture.hidden = !file;
@@ -66,6 +124,7 @@ export class Try {
   }
 
   changed() {
+    if (this.live.on) return;
     this.round += 1;
     byId("try").dataset.round = this.round;
     clearTimeout(this.timer);
@@ -76,7 +135,10 @@ export class Try {
 
   // The classes changed: the same drawing may now have another answer.
   again() {
-    if (this.blank) this.showNothing();
+    const known = new Set(this.page.classes.map((each) => each.name));
+    if (!this.shown?.every((name) => known.has(name))) this.hideNeighbours(); // of classes that are gone
+    if (this.live.on) this.label = "";
+    else if (this.blank) this.showNothing();
     else this.changed();
     this.showThreshold();
   }
@@ -119,6 +181,7 @@ export class Try {
           ? `Nothing it knows fits. The closest is ${closest.label}.`
           : "It knows nothing yet: teach it something first.";
     this.bars.show(verdict, this.page.classes);
+    if (verdict.label !== this.because) this.hideNeighbours(); // they spoke for another answer
   }
 
   showNothing() {
@@ -126,12 +189,15 @@ export class Try {
     byId("verdict-name").textContent = "\u00a0";
     byId("verdict-note").textContent = "Its answer appears here.";
     byId("spoken").textContent = "";
-    this.showReasons(false);
+    this.hideNeighbours();
+    byId("correct").hidden = true;
     this.bars.show({ label: "", top: [] }, this.page.classes);
   }
 
   async explain(verdict, round) {
-    byId("spoken").textContent = `${verdict.label}. ${byId("verdict-note").textContent}`;
+    const first = round !== this.spoken; // of a film each answer is spoken once
+    this.spoken = round;
+    if (first) byId("spoken").textContent = `${verdict.label}. ${byId("verdict-note").textContent}`;
     if (verdict.error) return;
     try {
       const said = await api.explain(await this.image, SHOWN);
@@ -159,18 +225,31 @@ export class Try {
         ),
       ),
     );
+    this.because = label;
+    this.shown = shown.map((each) => each.class_name);
     this.showReasons(shown.length > 0);
+  }
+
+  // The field for corrections stays: somebody may be typing there.
+  hideNeighbours() {
+    this.because = this.shown = null;
+    byId("because").hidden = true;
+    byId("why").hidden = false;
   }
 
   showReasons(shown) {
     byId("why").hidden = shown;
-    byId("because").hidden = byId("correct").hidden = !shown;
+    byId("because").hidden = !shown;
+    byId("correct").hidden = false;
   }
 
   async correct() {
-    const name = byId("correct-name").value.trim();
-    if (!name || this.blank) return;
-    const lesson = await api.learn(name, [await this.image]);
+    const given = tidy(byId("correct-name").value);
+    if (!given || this.blank) return;
+    const image = await this.image; // what was judged, also if the camera sees something else meanwhile
+    const name = await meant(given, this.page.classes.map((each) => each.name));
+    if (name === null) return;
+    const lesson = await api.learn(name, [image]);
     byId("correct-name").value = "";
     await this.page.refresh();
     notice(`Added to ${lesson.name}.`, { undo: () => this.page.undo() });
