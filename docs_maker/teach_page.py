@@ -56,11 +56,11 @@ def behind(found: list[Any]) -> str:
     if not worse:
         return f"{text}."
     where = "; ".join(
-        f"{' '.join(_what(document, cell)[:1])}, {cell['classes']} classes, {cell['images']} {_plural(cell['images'])}: "
+        f"{_what(document, cell)[0]}, {cell['classes']} classes, {cell['images']} {_plural(cell['images'])}: "
         f"{_best_other(cell)} by {-gap:.1f} ± {error:.1f}"
         for document, cell, gap, error in worse
     )
-    return f"{text}. The best of the eight others, picked afterwards, was ahead by more than two errors in: {where}."
+    return f"{text}. The best of the eight others, picked afterwards, was ahead by over two errors in: {where}."
 
 
 def unknown(found: list[Any]) -> str:

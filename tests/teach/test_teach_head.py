@@ -10,6 +10,7 @@ from scipy.special import softmax
 from sklearn.kernel_ridge import KernelRidge as Reference
 
 from fscil.teach.learning import calibration, kernel_ridge
+from fscil.teach.learning import head as head_module
 from fscil.teach.learning.calibration import Calibration, level_for
 from fscil.teach.learning.former import false_alarms_meant
 from fscil.teach.learning.head import Head, spread
@@ -152,12 +153,33 @@ def test_false_alarms_come_as_often_as_asked_for(rate: float) -> None:
     space, alarms = Space(((40, 1.0),), 0.7), []
     for seed in range(10):
         everything = world([40] * 8, space, seed, spread=1.2)
-        taught = tuple(ClassMemory.make(m.key, m.name, m.ids[:10], m.vectors[:10], space) for m in everything.memories)
+        taught = tuple(ClassMemory.make(m.key, m.name, m.ids[:8], m.vectors[:8], space) for m in everything.memories)
         chances = Head(Knowledge(taught, space), false_alarms=rate).probabilities(
-            np.concatenate([memory.vectors[10:] for memory in everything.memories])
+            np.concatenate([memory.vectors[8:] for memory in everything.memories])
         )
         alarms.append(float((chances.argmax(1) == 8).mean()))
     assert rate / 2 < np.mean(alarms) < 1.5 * rate
+
+
+def test_pictures_in_series_do_not_raise_the_level(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Six series of three pictures that are nearly one; what is asked about is of other series."""
+    space, alarms = Space(((40, 1.0),), 0.7), []
+    for share in (head_module.SERIES, 0.0):
+        monkeypatch.setattr(head_module, "SERIES", share)
+        found = []
+        for seed in range(5):
+            rng, memories = np.random.default_rng(seed), []
+            scenes = rng.normal(size=(8, 1, 40)) + 1.2 * rng.normal(size=(8, 26, 40))
+            for label in range(8):
+                taught = np.repeat(scenes[label, :6], 3, axis=0) + 0.2 * rng.normal(size=(18, 40))
+                vectors = rejoin(taught, space.groups)
+                ids = [f"{label}-{row:02}" for row in range(18)]
+                memories.append(ClassMemory.make(label, str(label), ids, vectors, space))
+            queries = rejoin(scenes[:, 6:].reshape(-1, 40), space.groups)
+            found.append((Head(Knowledge(tuple(memories), space)).probabilities(queries).argmax(1) == 8).mean())
+        alarms.append(float(np.mean(found)))
+    assert alarms[0] < 0.12
+    assert alarms[1] > 2 * alarms[0]
 
 
 def test_the_level_is_a_quantile() -> None:
