@@ -158,7 +158,7 @@ def test_false_alarms_come_as_often_as_asked_for(rate: float) -> None:
             np.concatenate([memory.vectors[8:] for memory in everything.memories])
         )
         alarms.append(float((chances.argmax(1) == 8).mean()))
-    assert rate / 2 < np.mean(alarms) < 1.5 * rate
+    assert rate / 4 < np.mean(alarms) < 1.2 * rate  # learned from one image less than there are, so rather fewer
 
 
 def test_pictures_in_series_do_not_raise_the_level(monkeypatch: pytest.MonkeyPatch) -> None:
