@@ -11,7 +11,7 @@ from docs_maker.protocol import differences
 from docs_maker.rectification import rectification
 from docs_maker.rectified import rectified_tables
 from docs_maker.seen import footnotes, marks
-from docs_maker.session_table import own_networks_table, shared_network_tables
+from docs_maker.session_table import own_networks_table, printed_sessions_table, shared_network_tables
 from fscil.core.pretraining import COLUMN
 from fscil.metrics.names import METRICS, label
 from fscil.pages.ablation.page import parts
@@ -100,6 +100,9 @@ def _methods(groups: Sequence[Group], plan: BenchmarkPlan | None, root: str) -> 
             sections += [f"### {compared.title}", _OWN_NETWORKS, markdown(compared)]
             whole = own_networks_table(groups, printed_table(_WHOLE[plan.key]).rows, published[1])
             sections += [f"### {whole.title}", _SESSIONS, markdown(whole)]
+    else:
+        rows_of = printed_sessions_table(printed_table(_PUBLISHED[plan.key][0]).rows)
+        sections += [f"### {rows_of.title}", markdown(rows_of)]
     for shared in shared_network_tables(groups):
         sections += [f"### {shared.title}", _ONE_NETWORK, markdown(shared)]
     return [*sections, _MEASURED, _costs(groups, root), *_protocol(groups)]
@@ -144,7 +147,8 @@ def _published_row(row: PrintedRow, source: str, novel: PrintedRow | None, novel
     first, last = row.sessions[0].text, row.sessions[-1].text
     mean = novel.cells["avg"].text if novel else "–"
     where = f"{source}, {novel_source}" if novel else source
-    return [method_title(row.key), "–", first, last, mean, row.cells["aacc"].text, row.cells["gacc"].text, "–", where]
+    scores = [row.cells[key].text.replace("-", "–") for key in ("aacc", "gacc")]
+    return [method_title(row.key), "–", first, last, mean, *scores, "–", where]
 
 
 def _costs(groups: Sequence[Group], root: str) -> str:

@@ -35,6 +35,20 @@ def own_networks_table(groups: Sequence[Group], printed: Sequence[PrintedRow], n
     return table("The paper's table, from our own runs", _header(len(printed[0].sessions)), lines)
 
 
+def printed_sessions_table(printed: Sequence[PrintedRow]) -> Table:
+    """As printed, where no recipe of ours trains a network for each of these methods."""
+    header = ["Method", *map(str, range(len(printed[0].sessions))), *map(label, _SCORES[:2])]
+    lines = [
+        [method_title(row.key), *(cell.text for cell in row.sessions), row.cells["aacc"].text, _score(row, "gacc")]
+        for row in printed
+    ]
+    return table("The printed rows, session by session", header, lines)
+
+
+def _score(row: PrintedRow, key: str) -> str:
+    return row.cells[key].text.replace("-", "–")
+
+
 def shared_network_tables(groups: Sequence[Group]) -> list[Table]:
     """For every network that several methods were measured on: those methods, the best gAcc first."""
     networks = [_network(group) for group in groups]
@@ -96,7 +110,7 @@ def _measured(group: Group, name: str) -> list[str]:
 
 def _printed(row: PrintedRow, novel: str, measured: bool) -> list[str]:
     name = "as printed" if measured else f"{method_title(row.key)}{_kind(row.key)}, as printed; not measured here yet"
-    scores = [row.cells["aacc"].text, row.cells["gacc"].text.replace("-", "–"), novel]
+    scores = [row.cells["aacc"].text, _score(row, "gacc"), novel]
     return [name, "–", *(cell.text for cell in row.sessions), *scores, *("–" for _ in _COSTS)]
 
 

@@ -53,7 +53,7 @@ def test_drawings_are_recognised_from_printed_digits(tab: Tab, demo: Path, tmp_p
     assert right >= 0.9
     assert rejected >= 0.75
     assert learned >= 0.9
-    assert kept >= 0.9
+    assert kept >= 0.85
 
 
 def pictures_of(tab: Tab, name: str, seeds: range) -> list[bytes]:
@@ -249,7 +249,7 @@ def test_looks_and_accessibility(chrome: Any, address: str, tmp_path: Path, look
     tab.teach("star", "star", range(5 if kept else 2))
     draw(tab.page, "#teach-pad", "house", 1)
     tab.page.click("#keep")
-    tab.ask("9", 8)
+    tab.ask("3", 5)
     tab.page.wait_for_selector("#doctor-body > *")
     tab.page.mouse.move(2, 2)
     tab.page.evaluate(
