@@ -16,6 +16,7 @@ import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"  # before torch, also for processes that are forked
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,17 +38,22 @@ def main() -> None:
     from fscil.core.hardware import describe, pick_device
     from fscil.core.storage import read_json, write_json
 
+    def store(name: str, found: dict[str, Any]) -> None:
+        before = read_json(options.json) if options.json.exists() else {}
+        if "methods" in found:  # one of them
+            found["methods"] = {**before.get(name, {}).get("methods", {}), **found["methods"]}
+        write_json(options.json, {**before, name: {**found, "hardware": describe(pick_device("cpu"))}})
+
     for name in options.parts or PARTS:
         started = time.monotonic()
         part = importlib.import_module(f"growth_parts.{name}")
         sizes = tuple(size for size in part.SIZES if options.up_to is None or size <= options.up_to)
-        only = [options.only.split(",")] if options.only and name == "methods" else []
-        found = {**part.run(sizes, *only), "hardware": describe(pick_device("cpu")), "wall": time.monotonic() - started}
-        stored = read_json(options.json) if options.json.exists() else {}
-        if only and name in stored:
-            found["methods"] = {**stored[name]["methods"], **found["methods"]}
-        write_json(options.json, {**stored, name: found})
-        print(f"{name}: {found['wall']:.0f} s, {options.json}", flush=True)
+        if name == "methods":
+            for method in options.only.split(",") if options.only else part.REGISTRY:
+                store(name, part.run(sizes, [method]))
+        else:
+            store(name, part.run(sizes))
+        print(f"{name}: {time.monotonic() - started:.0f} s, {options.json}", flush=True)
 
 
 if __name__ == "__main__":

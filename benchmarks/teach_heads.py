@@ -215,8 +215,8 @@ def main(data: Path, cache: Path, names: list[str]) -> None:
                 cells.append({"classes": classes, "images": shots, "megabytes": round(peak, 1), "draws": rows})
                 means = {key: np.mean([row["accuracy"][key] for row in rows]).round(1) for key in rows[0]["accuracy"]}
                 print(name, classes, shots, means, flush=True)
-        document = {"set": each.title, "encoder": each.encoder, "cells": rounded(cells)}
-        write_text(Path("results/teach") / f"{name}.json", json.dumps(document, indent=1) + "\n")
+                document = {"set": each.title, "encoder": each.encoder, "cells": rounded(cells)}
+                write_text(Path("results/teach") / f"{name}.json", json.dumps(document, indent=1) + "\n")
 
 
 def rounded(value: Any) -> Any:

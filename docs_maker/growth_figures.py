@@ -27,17 +27,17 @@ def draw_growth(name: str, results: Path) -> Figure | None:
 
 
 def _drawn_methods(found: Mapping[str, Any]) -> Figure:
-    figure, (left, right) = new_figure(2, height=4.2)
+    figure, (left, right) = new_figure(2, height=5.0)
     for axes, title, means in ((left, "Means of features", True), (right, "The others", False)):
         chosen = {name: each for name, each in found["methods"].items() if each["means"] == means and each["points"]}
         looks = styles(chosen)
         for name, each in chosen.items():
             _line(axes, of_method(each, "seconds"), each["title"], looks[name])
         _axes(axes, title, "classes seen", "seconds of a session")
-        axes.legend(fontsize=5.5, ncols=2, loc="upper left")
+        axes.legend(fontsize=6.5, ncols=2, loc="upper left", bbox_to_anchor=(0, -0.16))
     low, high = left.get_ylim()[0], right.get_ylim()[1]
     for axes in (left, right):
-        axes.set_ylim(low, high * 30)
+        axes.set_ylim(low, high)
     return figure
 
 

@@ -35,7 +35,6 @@ NOT_MEASURED = {
     "softnet",
     "bidist",
     "dsn",
-    "metafscil",
 }
 
 

@@ -119,6 +119,7 @@ def test_changing_and_undoing(run: Run, project: Path) -> None:
     estimated = run("teach", "threshold", project)[1]
     assert run("teach", "threshold", project, "0.9")[1] == "0.900\n"
     assert run("teach", "threshold", project, "auto")[1] == estimated
+    assert float(run("teach", "threshold", project, "--false-alarms", 0.3)[1]) > float(estimated)
 
 
 def test_the_doctor_speaks(run: Run, project: Path, photos: Path) -> None:

@@ -195,6 +195,29 @@ def test_a_press_takes_one_picture_and_a_hold_several(tab: Tab, by: str) -> None
     page.wait_for_function(f"taken => {count} > taken", arg=taken)
 
 
+def test_the_click_that_ends_a_hold_takes_no_picture(tab: Tab) -> None:
+    script = """async () => {
+      const { Record } = await import("/static/record.js");
+      const button = document.createElement("button");
+      let taken = 0;
+      const record = new Record(button, { take: async () => (taken += 1), ready: () => true, changed: () => {} });
+      const spent = [];
+      const press = async (until) => {
+        button.dispatchEvent(new KeyboardEvent("keydown", { key: " " }));
+        while (!until()) await new Promise((resolve) => setTimeout(resolve, 5));
+        button.dispatchEvent(new KeyboardEvent("keyup", { key: " " }));
+        spent.push(record.spent);
+      };
+      await press(() => true); // released at once
+      await press(() => taken > 1);
+      while (record.spent) await new Promise((resolve) => setTimeout(resolve, 5));
+      const again = new KeyboardEvent("keydown", { key: "Enter", repeat: true, cancelable: true });
+      button.dispatchEvent(again);
+      return [...spent, again.defaultPrevented, record.held];
+    }"""
+    assert tab.page.evaluate(script) == [False, True, True, None]  # a key that repeats itself is no second press
+
+
 def test_a_hold_ends_where_a_lesson_is_full_and_both_views_share_the_camera(tab: Tab) -> None:
     page = tab.page
     many = [{"name": f"{level}.png", "mimeType": "image/png", "buffer": picture(level)} for level in range(61)]

@@ -34,20 +34,25 @@ _STEM, _HEAD, _IMAGENET = 32, 1280, 1000
 
 
 def load_lite(weights: WeightsPackage, classifier: bool = False) -> nn.Module:
-    """The network, filled; without `classifier` it gives pooled features.
+    """The network, filled; without `classifier` it gives pooled features."""
+    model = EfficientNetLite(*_SCALES[weights.network])
+    fill(model, weights)
+    if not classifier:
+        model.classifier = nn.Identity()
+    return model
 
-    The file names layers otherwise, and lists them in the same order.
+
+def fill(model: nn.Module, weights: WeightsPackage) -> None:
+    """Put the weights into this network or into timm's, with its classifier.
+
+    The file names layers otherwise than either, and lists them in the same order.
     """
     content = weights.content()  # hashed before anything reads it
     stored = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
-    model = EfficientNetLite(*_SCALES[weights.network])
     own = model.state_dict()
     if [tensor.shape for tensor in stored.values()] != [tensor.shape for tensor in own.values()]:
         raise InputError(f"The weights of {weights.package} are of another network than {weights.network}.")
     model.load_state_dict(dict(zip(own, stored.values(), strict=True)))
-    if not classifier:
-        model.classifier = nn.Identity()
-    return model
 
 
 class EfficientNetLite(nn.Module):

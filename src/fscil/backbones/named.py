@@ -6,13 +6,13 @@ connection; a name with one of timm's tags (tf_efficientnet_lite0.in1k) takes th
 
 import difflib
 import logging
-from typing import Any
+from typing import Any, cast
 
 import timm
 import torch
 from torch import Tensor, nn
 
-from fscil.backbones.efficientnet_lite import MEAN, STD, load_lite
+from fscil.backbones.efficientnet_lite import MEAN, STD, fill
 from fscil.core.config import BackboneConfig
 from fscil.core.errors import InputError
 from fscil.core.weights_packages import BY_NETWORK
@@ -24,7 +24,10 @@ def created(config: BackboneConfig) -> nn.Module:
     options: dict[str, Any] = {"drop_path_rate": config.drop_path} if config.drop_path else {}
     try:
         if config.pretrained and config.name in BY_NETWORK:
-            return load_lite(BY_NETWORK[config.name], **options)
+            filled: Any = timm.create_model(config.name, **options)
+            fill(filled, BY_NETWORK[config.name])
+            filled.reset_classifier(0)
+            return cast(nn.Module, filled)
         # Without a connection the hub logs each of its ten tries; one sentence at the end is enough.
         logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
         model: nn.Module = timm.create_model(config.name, pretrained=config.pretrained, num_classes=0, **options)

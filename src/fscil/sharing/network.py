@@ -69,6 +69,7 @@ class SharedNetwork(ModelHubMixin):
         return cls(load_classifier(folder / _WEIGHTS), documents)
 
     def generate_model_card(self, *args: Any, **kwargs: Any) -> ModelCard:
+        """What the network is and was measured to do, from its results; `save_pretrained` writes it as README.md."""
         tags = ["fscil", "few-shot-class-incremental-learning", "safetensors"]
         data = ModelCardData(library_name="fscil", pipeline_tag="image-classification", tags=tags)
         results = [parse_result(document, "a result of the network") for document in self.documents]

@@ -25,6 +25,7 @@ USUAL = (1.0, 0.2)  # without images to tell; and the choice is drawn there
 USUAL_SPREAD = 1.5  # how far a logarithm of them may be off
 LIKENESS = (3.0, 0.3)  # sharpness and ridge of the second regression
 DISTANCE, PAIRS = 0.7, 10  # between images of different classes: what is usual, and the pairs that it counts for
+SERIES = 1 / 8  # share of the other images of its class that may be of one series with an image
 SAMPLE = 400  # images on which choices are made: a cost that does not grow with the project
 
 
@@ -104,13 +105,14 @@ class Head:
     def rehearsal(self) -> Rehearsal:
         left = self.left_out(SAMPLE)
         asked = ~left.alone
+        apart = self._series_left_out(spread(self.lessons.sizes, SAMPLE)[asked])
         scores, likeness = self._classes_left_out()
         if (
             self.lessons.classes == 1
         ):  # no examples of what was never taught: something half as like as one of the class
             likeness = np.append(likeness, self._middling())
             scores = np.zeros((len(likeness), 1))
-        return Rehearsal(left.scores[asked], left.likeness[asked], left.labels[asked], scores, likeness)
+        return Rehearsal(left.scores[asked], apart, left.labels[asked], scores, likeness)
 
     def judge(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Scores (n, classes) and likeness (n,)."""
@@ -140,6 +142,18 @@ class Head:
             matches.max(1),
             matches[np.arange(len(rows)), labels[rows]],
         )
+
+    def _series_left_out(self, rows: np.ndarray) -> np.ndarray:
+        """Likeness (n,) of images that are left out with those of their class that are most like them: pictures are
+        taken in series, and those that come later are of another one.
+        """
+        found = []
+        for row in rows:
+            own = np.flatnonzero(self.lessons.labels == self.lessons.labels[row])
+            near = own[np.argsort(-(self.lessons.vectors[own] @ self.lessons.vectors[row]), kind="stable")]
+            series = np.concatenate([[row], near[near != row][: int(SERIES * (len(own) - 1))]])
+            found.append(self.matcher.together_left_out(series)[0].max())
+        return np.array(found)
 
     def _classes_left_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Examples of what was never taught: images whose whole class is left out."""

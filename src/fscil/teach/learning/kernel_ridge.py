@@ -111,7 +111,10 @@ class KernelRidge:
 
     def class_left_out(self, label: int) -> np.ndarray:
         """The images of a class (n, classes), scored by what is learned from all other classes."""
-        rows = np.flatnonzero(self._lessons.labels == label)
+        return self.together_left_out(np.flatnonzero(self._lessons.labels == label))
+
+    def together_left_out(self, rows: np.ndarray) -> np.ndarray:
+        """These images (n, classes), scored by what is learned without any of them."""
         some, wanted = self._kernel.rows[rows], self._lessons.wanted[rows]
         if len(rows) > LARGE:
             system = self._kernel.products - some.T @ some + self.ridge * np.eye(some.shape[1])
