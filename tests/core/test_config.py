@@ -139,7 +139,7 @@ def test_parents_that_cannot_be_are_named(tmp_path: Path) -> None:
         ('methods=""', "methods must be a list with at least 1 entry"),
         ("methods=lazy,teen,lazy", "methods must be a list with at least 1 entry, each once; got 'lazy,teen,lazy'"),
         ("data.shots=10", r"data\.shots must be empty, stored or published; got 10\. .* is data\.shot\."),
-        ("backbone.kind=resnet", r"resnet12, resnet18, resnet20 or joined; got 'resnet' \(did you mean 'resnet"),
+        ("backbone.kind=resnet", r"resnet12, resnet18, resnet20, timm or joined; got 'resnet' \(did you mean 'resnet"),
         ("data.test_fraction=1", r"between 0 and 1, both excluded; got 1"),
         ("train.augment.crop_scale=0", r"train\.augment\.crop_scale must be a number above 0 and at most 1"),
         ("train.vertices=600", r"from 0 to 512; got 600"),

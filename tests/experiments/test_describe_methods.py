@@ -24,8 +24,6 @@ NOT_MEASURED = {
     "finetune",
     "joint",
     "icarl",
-    "lda",
-    "ridge",
     "ranpac",
     "subspace-reg",
     "orco",
