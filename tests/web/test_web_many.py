@@ -43,7 +43,7 @@ class Many(FakeLearner):
     def doctor(self) -> Diagnosis:
         self.checked += 1
         findings = [
-            Finding("warning", "few_images", f"'{name}' has few images.", "Add some.", list(images)[:2], [name])
+            Finding("few_images", "warning", f"'{name}' has few images.", "Add some.", list(images)[:2], [name])
             for name, images in self.known.items()
         ]
         return Diagnosis(findings, len(self.known), 0, None, None, None, None, [], 0.9)

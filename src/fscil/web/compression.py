@@ -1,6 +1,6 @@
 """Answers that grow with the project are sent compressed. They alone: none of them holds a secret (tokens travel in
-headers, invitations in another answer), so that their compressed length gives nothing away. Pictures gain nothing, and an
-export is sent with its length.
+headers, invitations in another answer), so that their compressed length gives nothing away. Pictures gain nothing, and
+an export is sent with its length.
 """
 
 from starlette.middleware.gzip import GZipMiddleware
