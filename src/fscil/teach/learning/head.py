@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fscil.teach.learning.blocks import BlockRidge, divided
 from fscil.teach.learning.calibration import FALSE_ALARMS, SOFTNESS, TEMPERATURE, Calibration, Rehearsal, fit
 from fscil.teach.learning.kernel_ridge import Kernel, KernelRidge, Lessons
 from fscil.teach.learning.knowledge import Knowledge
@@ -75,6 +76,7 @@ class Head:
             len(memories),
         )
         self.distance = _distance(self.lessons)
+        self._blocks = divided(self.lessons)
 
     @cached_property
     def settings(self) -> tuple[float, float]:
@@ -82,9 +84,14 @@ class Head:
         return self._settings or _chosen(self.lessons, self.distance)
 
     @cached_property
-    def classifier(self) -> KernelRidge:
+    def classifier(self) -> BlockRidge:
         sharpness, ridge = self.settings
-        return KernelRidge(Kernel(self.lessons, sharpness / self.distance), ridge)
+        return BlockRidge(self._blocks, sharpness / self.distance, ridge)
+
+    @cached_property
+    def anchors(self) -> np.ndarray:
+        """(anchors, width)"""
+        return np.concatenate([block.anchors for block in self._blocks])
 
     @property
     def class_coefficients(self) -> np.ndarray:
@@ -92,8 +99,8 @@ class Head:
         return np.asarray(self.classifier.coefficients[:, self._place])
 
     @cached_property
-    def matcher(self) -> KernelRidge:
-        return KernelRidge(Kernel(self.lessons, LIKENESS[0] / self.distance), LIKENESS[1])
+    def matcher(self) -> BlockRidge:
+        return BlockRidge(self._blocks, LIKENESS[0] / self.distance, LIKENESS[1])
 
     @cached_property
     def calibration(self) -> Calibration:
@@ -116,7 +123,7 @@ class Head:
 
     def judge(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Scores (n, classes) and likeness (n,)."""
-        similarities = vectors.astype(np.float64) @ self.lessons.anchors.T
+        similarities = vectors.astype(np.float64) @ self.anchors.T
         scores = self.classifier.scores(similarities)[:, self._place]
         return scores, self.matcher.scores(similarities).max(1, initial=-np.inf)
 

@@ -33,6 +33,7 @@ class Lessons:
     vectors: np.ndarray  # (n, width)
     labels: np.ndarray  # (n,) ascending
     classes: int
+    most: int | None = None  # anchors; else `ANCHORS`
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -42,7 +43,7 @@ class Lessons:
     def anchor_rows(self) -> np.ndarray:
         """All, or so many, in turn from all classes."""
         place = np.arange(len(self.labels)) - np.repeat(self.starts, self.sizes)
-        return np.sort(np.argsort(place, kind="stable")[:ANCHORS])
+        return np.sort(np.argsort(place, kind="stable")[: self.most or ANCHORS])
 
     @cached_property
     def anchors(self) -> np.ndarray:
@@ -153,14 +154,9 @@ class KernelRidge:
         error = (wanted - some @ self._solution) / np.maximum(1 - (half**2).sum(0), 1e-9)[:, None]
         return np.asarray((wanted - error) / self._lessons.roots[rows])
 
-    def classes_left_out(self, labels: Iterable[int]) -> Iterator[np.ndarray]:
-        """The images of each class (n, classes), scored by what is learned from all other classes."""
-        starts, sizes = self._lessons.starts, self._lessons.sizes
-        return self.together_left_out(np.arange(starts[label], starts[label] + sizes[label]) for label in labels)
-
     def together_left_out(self, groups: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
         """Groups of images, each (n, classes) and scored by what is learned without any of the group."""
-        for batch in _batches(groups):
+        for batch in batches(groups):
             rows = np.concatenate(batch)
             some, wanted = self._kernel.rows(rows), self._lessons.wanted(rows)
             ends = np.cumsum([len(group) for group in batch])[:-1]
@@ -178,7 +174,7 @@ class KernelRidge:
             yield from np.split(found / self._lessons.roots[rows], ends)
 
 
-def _batches(groups: Iterable[np.ndarray]) -> Iterator[list[np.ndarray]]:
+def batches(groups: Iterable[np.ndarray]) -> Iterator[list[np.ndarray]]:
     """Groups that have at most `LARGE` rows together, or one that has more."""
     batch: list[np.ndarray] = []
     for group in groups:
