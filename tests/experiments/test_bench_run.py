@@ -324,7 +324,7 @@ def test_a_trained_network_needs_no_teacher_any_more(tmp_path: Path) -> None:
     ("arguments", "words"),
     [
         (["--data", "digit"], "did you mean 'digits'"),
-        (["--data", "npz"], "--recipe my.toml"),
+        (["--data", "npz"], r"needs data\.path; set it to an \.npz file"),
         (["--data", "digits", "--recipe", "glyphs"], "is for the data set glyphs"),
         (["--data", "digits", "--methods", "yourslef"], "did you mean 'yourself'"),
         (["--data", "digits", "--methods", ","], "names no method"),
