@@ -102,4 +102,8 @@ def _resolved(method: str, options: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    return "none" if value in (None, "", (), [], {}) else str(list(value) if isinstance(value, tuple) else value)
+    if value in (None, "", (), [], {}):
+        return "none"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_shown, value))}]"
+    return str(int(value) if isinstance(value, float) and value.is_integer() else value)  # 39 and 39.0 are one setting

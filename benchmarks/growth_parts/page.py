@@ -153,7 +153,10 @@ def _shown(address: str) -> dict[str, float]:
         page.goto(address)
         page.locator("#class-list .class").first.wait_for(timeout=LONG)
         found["usable"] = time.perf_counter() - started
-        page.locator("#history li").first.wait_for(state="attached", timeout=LONG)  # filled after the check-up
+        page.locator("#doctor-body > *").first.wait_for(timeout=LONG)
+        if page.locator("#doctor-ask").count():  # of many classes it is made when it is wanted
+            page.click("#doctor-ask")
+        page.locator("#doctor-body :is(.findings, .none)").first.wait_for(timeout=LONG)
         found["checked"] = time.perf_counter() - started
         found["elements"] = page.evaluate("document.getElementsByTagName('*').length")
         found["height"] = page.evaluate("document.documentElement.scrollHeight")

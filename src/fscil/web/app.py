@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 import fscil
 from fscil.core.errors import InputError
 from fscil.teach import Learner
+from fscil.web.compression import Compression
 from fscil.web.guard import Guard, Rules, say
 from fscil.web.pages import load_pages, serve_pages
 from fscil.web.projects import Projects
@@ -46,6 +47,7 @@ def create_app(
         lifespan=lifespan,
     )
     pages = load_pages()
+    app.add_middleware(Compression)
     app.add_middleware(Guard, rules=rules, token_page=pages["token.html"].content)
     app.state.projects = projects
     for routes in (reading_routes(projects), teaching_routes(), sharing_routes(projects)):

@@ -55,7 +55,8 @@ def fit(rehearsal: Rehearsal, false_alarms: float, level: float | None) -> Calib
     if level is None:
         level = level_for(false_alarms, rehearsal.likeness, rehearsal.strange_likeness)
     temperature = _most_probable(lambda x: _class_cost(rehearsal, float(np.exp(x))), _usual_temperature(rehearsal))
-    softness = _most_probable(lambda x: _unknown_cost(rehearsal, temperature, float(np.exp(x)), level), SOFTNESS)
+    crowds = _crowd(rehearsal.scores / temperature), _crowd(rehearsal.strange_scores / temperature)
+    softness = _most_probable(lambda x: _unknown_cost(rehearsal, crowds, float(np.exp(x)), level), SOFTNESS)
     return Calibration(temperature, softness, level)
 
 
@@ -95,15 +96,21 @@ def _class_cost(rehearsal: Rehearsal, temperature: float) -> float:
     return float((total - logits[np.arange(len(logits)), rehearsal.labels]).sum())
 
 
-def _unknown_cost(rehearsal: Rehearsal, temperature: float, softness: float, level: float) -> float:
+def _crowd(logits: np.ndarray) -> np.ndarray:
+    """(n,) logarithm of what all classes weigh together, as a multiple of the first of them."""
+    return np.asarray(np.log(np.exp(logits - logits.max(1, initial=-np.inf, keepdims=True)).sum(1)))
+
+
+def _unknown_cost(rehearsal: Rehearsal, crowds: tuple[np.ndarray, np.ndarray], softness: float, level: float) -> float:
     """Of 'known' and 'unknown' alone; examples of both weigh as they are assumed to come."""
-    judge = Calibration(temperature, softness, level)
+    from scipy.special import log_expit
+
     known, strange = len(rehearsal.likeness), len(rehearsal.strange_likeness)
     cost = 0.0
     if known:
-        chances = judge.probabilities(rehearsal.scores, rehearsal.likeness)[:, :-1].sum(1)
-        cost -= KNOWN * (known + strange) / known * float(np.log(np.maximum(chances, TINY)).sum())
+        chances = log_expit(crowds[0] - (level - rehearsal.likeness) / softness)
+        cost -= KNOWN * (known + strange) / known * float(np.maximum(chances, np.log(TINY)).sum())
     if strange:
-        chances = judge.probabilities(rehearsal.strange_scores, rehearsal.strange_likeness)[:, -1]
-        cost -= (1 - KNOWN) * (known + strange) / strange * float(np.log(np.maximum(chances, TINY)).sum())
+        chances = log_expit((level - rehearsal.strange_likeness) / softness - crowds[1])
+        cost -= (1 - KNOWN) * (known + strange) / strange * float(np.maximum(chances, np.log(TINY)).sum())
     return cost

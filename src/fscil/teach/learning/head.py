@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from fscil.teach.learning.blocks import BlockRidge, divided
 from fscil.teach.learning.calibration import FALSE_ALARMS, SOFTNESS, TEMPERATURE, Calibration, Rehearsal, fit
 from fscil.teach.learning.kernel_ridge import Kernel, KernelRidge, Lessons
 from fscil.teach.learning.knowledge import Knowledge
@@ -75,6 +76,7 @@ class Head:
             len(memories),
         )
         self.distance = _distance(self.lessons)
+        self._blocks = divided(self.lessons)
 
     @cached_property
     def settings(self) -> tuple[float, float]:
@@ -82,9 +84,14 @@ class Head:
         return self._settings or _chosen(self.lessons, self.distance)
 
     @cached_property
-    def classifier(self) -> KernelRidge:
+    def classifier(self) -> BlockRidge:
         sharpness, ridge = self.settings
-        return KernelRidge(Kernel(self.lessons, sharpness / self.distance), ridge)
+        return BlockRidge(self._blocks, sharpness / self.distance, ridge)
+
+    @cached_property
+    def anchors(self) -> np.ndarray:
+        """(anchors, width)"""
+        return np.concatenate([block.anchors for block in self._blocks])
 
     @property
     def class_coefficients(self) -> np.ndarray:
@@ -92,8 +99,8 @@ class Head:
         return np.asarray(self.classifier.coefficients[:, self._place])
 
     @cached_property
-    def matcher(self) -> KernelRidge:
-        return KernelRidge(Kernel(self.lessons, LIKENESS[0] / self.distance), LIKENESS[1])
+    def matcher(self) -> BlockRidge:
+        return BlockRidge(self._blocks, LIKENESS[0] / self.distance, LIKENESS[1])
 
     @cached_property
     def calibration(self) -> Calibration:
@@ -116,7 +123,7 @@ class Head:
 
     def judge(self, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Scores (n, classes) and likeness (n,)."""
-        similarities = vectors.astype(np.float64) @ self.lessons.anchors.T.astype(np.float64)
+        similarities = vectors.astype(np.float64) @ self.anchors.T
         scores = self.classifier.scores(similarities)[:, self._place]
         return scores, self.matcher.scores(similarities).max(1, initial=-np.inf)
 
@@ -147,22 +154,23 @@ class Head:
         """Likeness (n,) of images that are left out with those of their class that are most like them: pictures are
         taken in series, and those that come later are of another one.
         """
-        found = []
-        for row in rows:
-            own = np.flatnonzero(self.lessons.labels == self.lessons.labels[row])
-            near = own[np.argsort(-(self.lessons.vectors[own] @ self.lessons.vectors[row]), kind="stable")]
-            series = np.concatenate([[row], near[near != row][: int(SERIES * (len(own) - 1))]])
-            found.append(self.matcher.together_left_out(series)[0].max())
-        return np.array(found)
+        groups = (self._series(row) for row in rows)
+        return np.array([scores[0].max() for scores in self.matcher.together_left_out(groups)])
+
+    def _series(self, row: int) -> np.ndarray:
+        label = self.lessons.labels[row]
+        own = np.arange(self.lessons.starts[label], self.lessons.starts[label] + self.lessons.sizes[label])
+        near = own[np.argsort(-(self.lessons.vectors[own] @ self.lessons.vectors[row]), kind="stable")]
+        return np.concatenate([[row], near[near != row][: int(SERIES * (len(own) - 1))]])
 
     def _classes_left_out(self) -> tuple[np.ndarray, np.ndarray]:
         """Examples of what was never taught: images whose whole class is left out."""
         scores, likeness = [np.empty((0, self.lessons.classes))], [np.empty(0)]
-        for label in _some_classes(self.lessons.sizes) if self.lessons.classes > 1 else []:
-            each = self.classifier.class_left_out(label)
+        labels = _some_classes(self.lessons.sizes) if self.lessons.classes > 1 else np.empty(0, int)
+        for label, each in zip(labels, self.classifier.classes_left_out(labels), strict=True):
             each[:, label] = -np.inf
             scores.append(each[:, self._place])
-            likeness.append(self.matcher.class_left_out(label).max(1))
+        likeness += [each.max(1) for each in self.matcher.classes_left_out(labels)]
         return np.concatenate(scores), np.concatenate(likeness)
 
     def _middling(self) -> float:
@@ -172,8 +180,7 @@ class Head:
 
 def _distance(lessons: Lessons) -> float:
     """One minus the cosine of images of different classes, on average."""
-    sums = np.zeros((lessons.classes, lessons.vectors.shape[1]))
-    np.add.at(sums, lessons.labels, lessons.vectors)
+    sums = np.add.reduceat(lessons.vectors, lessons.starts, axis=0, dtype=np.float64)
     total = sums.sum(0)
     pairs = float(len(lessons.labels) ** 2 - (lessons.sizes**2).sum())
     found = pairs - float(total @ total - (sums**2).sum())

@@ -9,6 +9,7 @@ comparison with class means, a weak one is discriminant analysis. A sharp kernel
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -21,16 +22,18 @@ JITTER = 1e-7
 # more a ridge shrinks the scores of their class. In simulation (tests/teach/test_teach_head.py) classes of 2 beside
 # classes of 20 are named in 13 % of cases with 0, in 67 with 1, in 83 with 1.5; those of 20 in 99, 98 and 96.
 FAIRNESS = 1.5
+CHUNK = 2000  # images that are compared with the anchors at a time: memory does not grow with their number
 LARGE = 500  # images of a class that is left out by learning again, as that is then quicker
 
 
 @dataclass(frozen=True)
 class Lessons:
-    """Images as vectors, class after class."""
+    """Images as vectors, class after class; every class has some."""
 
     vectors: np.ndarray  # (n, width)
     labels: np.ndarray  # (n,) ascending
     classes: int
+    most: int | None = None  # anchors; else `ANCHORS`
 
     @cached_property
     def sizes(self) -> np.ndarray:
@@ -39,17 +42,16 @@ class Lessons:
     @cached_property
     def anchor_rows(self) -> np.ndarray:
         """All, or so many, in turn from all classes."""
-        place = np.arange(len(self.labels)) - np.repeat(np.cumsum(self.sizes) - self.sizes, self.sizes)
-        return np.sort(np.argsort(place, kind="stable")[:ANCHORS])
+        place = np.arange(len(self.labels)) - np.repeat(self.starts, self.sizes)
+        return np.sort(np.argsort(place, kind="stable")[: self.most or ANCHORS])
 
     @cached_property
     def anchors(self) -> np.ndarray:
-        return np.asarray(self.vectors[self.anchor_rows])
+        return self.vectors[self.anchor_rows].astype(np.float64)
 
-    @cached_property
-    def similarities(self) -> np.ndarray:
+    def similarities(self, rows: np.ndarray | slice) -> np.ndarray:
         """(n, anchors) cosines."""
-        return np.asarray(self.vectors.astype(np.float64) @ self.anchors.T.astype(np.float64))
+        return np.asarray(self.vectors[rows].astype(np.float64) @ self.anchors.T)
 
     @cached_property
     def roots(self) -> np.ndarray:
@@ -57,10 +59,16 @@ class Lessons:
         weights = self.sizes[self.labels] ** -FAIRNESS
         return np.sqrt(weights / weights.mean())[:, None]
 
-    @cached_property
-    def wanted(self) -> np.ndarray:
+    def wanted(self, rows: np.ndarray) -> np.ndarray:
         """(n, classes), weighted."""
-        return np.asarray(np.eye(self.classes)[self.labels] * self.roots)
+        out = np.zeros((len(rows), self.classes))
+        out[np.arange(len(rows)), self.labels[rows]] = self.roots[rows, 0]
+        return out
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """The first row of each class."""
+        return np.asarray(np.cumsum(self.sizes) - self.sizes)
 
     def of(self, classes: np.ndarray, most: int) -> Lessons:
         """Only these classes, and of each at most so many images."""
@@ -69,17 +77,54 @@ class Lessons:
 
 
 class Kernel:
-    """The images as rows of a space in which the kernel is the dot product."""
+    """The images as rows of a space in which the kernel is the dot product.
+
+    Learning needs only their `products` (anchors, anchors) and, class by class, `sums` (anchors, classes).
+    """
 
     def __init__(self, lessons: Lessons, sharpness: float) -> None:
         self.lessons, self.sharpness = lessons, sharpness
-        kernel = np.exp(sharpness * (lessons.similarities - 1))
-        own = kernel[lessons.anchor_rows]
+        own = self._compared(lessons.anchor_rows)
         own[np.diag_indices_from(own)] += JITTER
         self.root = cholesky(own, lower=True, check_finite=False)
-        self.rows = solve_triangular(self.root, kernel.T, lower=True, check_finite=False).T * lessons.roots
-        self.products = self.rows.T @ self.rows
-        self.sums = self.rows.T @ lessons.wanted
+        self._kept: np.ndarray | None = None
+        if len(lessons.labels) <= len(own):
+            self._kept = self._rows(lessons.anchor_rows)
+            self.products = self._kept.T @ self._kept
+            self.sums = np.add.reduceat(self._kept * lessons.roots, lessons.starts, axis=0).T
+        else:
+            self.products, self.sums = self._summed()
+
+    def rows(self, rows: np.ndarray) -> np.ndarray:
+        """(n, anchors)"""
+        return self._rows(rows) if self._kept is None else np.asarray(self._kept[rows])
+
+    def _rows(self, rows: np.ndarray) -> np.ndarray:
+        found = solve_triangular(self.root, self._compared(rows).T, lower=True, check_finite=False)
+        return np.asarray(found.T * self.lessons.roots[rows])
+
+    def _compared(self, rows: np.ndarray | slice) -> np.ndarray:
+        kernel = self.lessons.similarities(rows)
+        kernel -= 1
+        kernel *= self.sharpness
+        return np.asarray(np.exp(kernel, out=kernel))
+
+    def _summed(self) -> tuple[np.ndarray, np.ndarray]:
+        """Summed before they become rows: images need not be solved for, and few are in memory at a time."""
+        lessons, anchors = self.lessons, len(self.root)
+        products, sums = np.zeros((anchors, anchors)), np.zeros((lessons.classes, anchors))
+        for start in range(0, len(lessons.labels), CHUNK):
+            part = slice(start, start + CHUNK)
+            kernel, labels = self._compared(part) * lessons.roots[part], lessons.labels[part]
+            products += kernel.T @ kernel
+            kernel *= lessons.roots[part]
+            starts = np.flatnonzero(np.diff(labels, prepend=-1))
+            sums[labels[starts]] += np.add.reduceat(kernel, starts, axis=0)
+        half = solve_triangular(self.root, products, lower=True, check_finite=False)
+        return (
+            np.asarray(solve_triangular(self.root, half.T, lower=True, check_finite=False)),
+            np.asarray(solve_triangular(self.root, sums.T, lower=True, check_finite=False)),
+        )
 
 
 class KernelRidge:
@@ -104,26 +149,41 @@ class KernelRidge:
 
     def left_out(self, rows: np.ndarray) -> np.ndarray:
         """These images (n, classes), each scored by what is learned from all others: (Y - F) / (1 - leverage) off."""
-        some, wanted = self._kernel.rows[rows], self._lessons.wanted[rows]
+        some, wanted = self._kernel.rows(rows), self._lessons.wanted(rows)
         half = solve_triangular(self._factor, some.T, lower=True, check_finite=False)
         error = (wanted - some @ self._solution) / np.maximum(1 - (half**2).sum(0), 1e-9)[:, None]
         return np.asarray((wanted - error) / self._lessons.roots[rows])
 
-    def class_left_out(self, label: int) -> np.ndarray:
-        """The images of a class (n, classes), scored by what is learned from all other classes."""
-        return self.together_left_out(np.flatnonzero(self._lessons.labels == label))
+    def together_left_out(self, groups: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+        """Groups of images, each (n, classes) and scored by what is learned without any of the group."""
+        for batch in batches(groups):
+            rows = np.concatenate(batch)
+            some, wanted = self._kernel.rows(rows), self._lessons.wanted(rows)
+            ends = np.cumsum([len(group) for group in batch])[:-1]
+            if len(batch[0]) > LARGE:  # alone
+                system = self._kernel.products - some.T @ some + self.ridge * np.eye(some.shape[1])
+                found = some @ np.linalg.solve(system, self._kernel.sums - some.T @ wanted)
+            else:
+                half = solve_triangular(self._factor, some.T, lower=True, check_finite=False)
+                missed, parts = wanted - some @ self._solution, np.split(half, ends, axis=1)
+                errors = [
+                    np.linalg.solve((1 + 1e-9) * np.eye(part.shape[1]) - part.T @ part, each)
+                    for part, each in zip(parts, np.split(missed, ends), strict=True)
+                ]
+                found = wanted - np.concatenate(errors)
+            yield from np.split(found / self._lessons.roots[rows], ends)
 
-    def together_left_out(self, rows: np.ndarray) -> np.ndarray:
-        """These images (n, classes), scored by what is learned without any of them."""
-        some, wanted = self._kernel.rows[rows], self._lessons.wanted[rows]
-        if len(rows) > LARGE:
-            system = self._kernel.products - some.T @ some + self.ridge * np.eye(some.shape[1])
-            found = some @ np.linalg.solve(system, self._kernel.sums - some.T @ wanted)
-        else:
-            half = solve_triangular(self._factor, some.T, lower=True, check_finite=False)
-            hat = half.T @ half
-            found = wanted - np.linalg.solve((1 + 1e-9) * np.eye(len(rows)) - hat, wanted - some @ self._solution)
-        return np.asarray(found / self._lessons.roots[rows])
+
+def batches(groups: Iterable[np.ndarray]) -> Iterator[list[np.ndarray]]:
+    """Groups that have at most `LARGE` rows together, or one that has more."""
+    batch: list[np.ndarray] = []
+    for group in groups:
+        if batch and sum(map(len, batch)) + len(group) > LARGE:
+            yield batch
+            batch = []
+        batch.append(group)
+    if batch:
+        yield batch
 
 
 def _solve(factor: np.ndarray, right: np.ndarray) -> np.ndarray:

@@ -111,7 +111,7 @@ def set_knowledge(model: onnx.ModelProto, head: Head, metadata: dict[str, str]) 
     """Put the classes in."""
     calibration = head.calibration
     values: list[Any] = [
-        head.lessons.anchors.T,
+        head.anchors.T,
         head.classifier.sharpness,
         head.class_coefficients,
         head.matcher.sharpness,

@@ -54,7 +54,7 @@ export const api = {
   invite: () => post("invite"),
   removeImage: (id) => post("remove-image", { id }),
   undo: () => post("undo"),
-  threshold: (value) => post("threshold", { value }),
+  threshold: (value, rate) => post("threshold", { value, false_alarms: rate }),
   exportStage: async () => (await get("export-stage")).stage,
   // `arrived` hears, as it comes, which share of the file is here.
   export: async (arrived) => {

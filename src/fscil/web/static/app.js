@@ -1,16 +1,18 @@
 // The page: holds what the server said last, and asks again whenever the project has changed, here or elsewhere.
 import { api } from "./api.js";
 import { Classes } from "./classes.js";
-import { showDoctor, showHistory } from "./doctor.js";
+import { offerCheckUp, showDoctor, showHistory } from "./doctor.js";
 import { byId, plural } from "./dom.js";
 import { exportModel } from "./exporting.js";
 import { showMap } from "./map.js";
 import { failure, notice, start as startNotices } from "./notice.js";
 import { showSharing, startSharing } from "./sharing.js";
+import { startSuggestions } from "./suggestions.js";
 import { Teach } from "./teach.js";
 import { Try } from "./try.js";
 
 const POLL = 1500; // ms between looks at the generation, while the page is visible
+const FEW = 200; // classes that are checked without being asked to
 
 class Page {
   constructor() {
@@ -21,6 +23,7 @@ class Page {
     this.resting = false; // while many lessons are on their way, nothing else is asked
     this.classOf = new Map(); // image -> its class
     startNotices();
+    startSuggestions();
     this.list = new Classes(this);
     this.teach = new Teach(this);
     this.try = new Try(this);
@@ -63,14 +66,18 @@ class Page {
   }
 
   // Takes longer than the rest, so nothing waits for it.
-  async checkUp(round) {
+  async checkUp(round, wanted = this.classes.length <= FEW) {
+    const offer = () => offerCheckUp(this.classes.length, () => this.checkUp(round, true));
     try {
-      const [diagnosis, changes] = await Promise.all([api.doctor(), api.history()]);
+      if (!wanted) offer();
+      const [diagnosis, changes] = await Promise.all([wanted ? api.doctor() : null, api.history()]);
       if (round !== this.round) return;
-      showDoctor(diagnosis, this);
+      if (diagnosis) showDoctor(diagnosis, this);
       showHistory(changes);
     } catch (error) {
-      if (round === this.round) failure(error);
+      if (round !== this.round) return;
+      failure(error);
+      if (this.classes.length > FEW) offer();
     }
   }
 

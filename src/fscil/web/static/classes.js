@@ -4,6 +4,10 @@ import { ask } from "./ask.js";
 import { byId, element, plural, thumbnail } from "./dom.js";
 import { near, tidy } from "./names.js";
 import { failure, notice } from "./notice.js";
+import { suggestNames } from "./suggestions.js";
+
+const FEW = 100; // more classes than this are drawn when they come into sight; until then each is a name
+const AHEAD = "400px 0px"; // of the sight
 
 export class Classes {
   constructor(page) {
@@ -11,6 +15,8 @@ export class Classes {
     this.open = null; // name of the class whose images are all shown
     this.newest = new Set();
     this.seen = null;
+    this.near = new Set(); // of many classes those that are in sight, or nearly
+    this.sight = null; // notices which are
   }
 
   async show() {
@@ -20,12 +26,19 @@ export class Classes {
     this.seen = names;
     if (!names.has(this.open)) this.open = null;
     byId("classes-count").textContent = classes.length || "";
-    byId("class-names").replaceChildren(...classes.map((each) => element("option", { value: each.name })));
+    suggestNames(classes.map((each) => each.name));
     const all = this.open ? await api.images(this.open) : [];
     if (document.querySelector("#class-list input")) return; // a name is being typed: do not take the field away
     const list = byId("class-list");
     const scrolled = list.scrollTop;
-    list.replaceChildren(...classes.map((each) => this.item(each, state.keeps_images, all)));
+    const many = classes.length > FEW;
+    const rows = new Map(classes.map((each) => [this.row(each), each]));
+    for (const [row, each] of rows) {
+      if (!many || this.near.has(each.name) || this.newest.has(each.name) || this.open === each.name) this.fill(row, each, state.keeps_images, all);
+    }
+    list.classList.toggle("many", many);
+    list.replaceChildren(...rows.keys());
+    this.watch(list, many ? rows : new Map(), (row) => this.fill(row, rows.get(row), state.keeps_images, all));
     list.scrollTop = scrolled;
     const fresh = list.querySelector(".fresh");
     if (fresh) list.scrollTop = fresh.offsetTop - list.offsetTop;
@@ -34,10 +47,30 @@ export class Classes {
     }
   }
 
-  item(each, keeps, all) {
+  // A class of which no more is drawn than its name.
+  row(each) {
+    const fresh = this.newest.has(each.name) ? " fresh" : "";
+    const name = element("strong", { class: "class-name", title: each.name }, each.name);
+    return element("li", { class: `class waiting${fresh}`, "data-class": each.name }, name);
+  }
+
+  watch(list, rows, fill) {
+    this.sight?.disconnect();
+    this.near.clear();
+    const seen = (entries) => {
+      for (const { target, isIntersecting } of entries) {
+        this.near[isIntersecting ? "add" : "delete"](rows.get(target).name);
+        if (isIntersecting && target.classList.contains("waiting")) fill(target);
+      }
+    };
+    this.sight = new IntersectionObserver(seen, { root: list, rootMargin: AHEAD });
+    for (const row of rows.keys()) this.sight.observe(row);
+  }
+
+  fill(row, each, keeps, all) {
     const open = this.open === each.name;
     const ids = open ? all.map((image) => image.id) : each.shown;
-    const name = element("strong", { class: "class-name", title: each.name }, each.name);
+    const name = row.querySelector(".class-name");
     const strip = element(
       "div",
       { class: "strip" },
@@ -49,9 +82,9 @@ export class Classes {
       }),
     );
     const tool = (kind, label, act) => element("button", { type: "button", class: `tool ${kind}`, "aria-label": label, title: label, onclick: act });
-    const row = element(
-      "li",
-      { class: `class${this.newest.has(each.name) ? " fresh" : ""}${open ? " open" : ""}`, "data-class": each.name },
+    row.classList.remove("waiting");
+    row.classList.toggle("open", open);
+    row.replaceChildren(
       element(
         "div",
         { class: "class-head" },
@@ -73,7 +106,6 @@ export class Classes {
       ),
       strip,
     );
-    return row;
   }
 
   toggle(name) {

@@ -1,23 +1,35 @@
 // The doctor's findings, each with what to do, and the history of changes.
 import { api } from "./api.js";
 import { ask, meant } from "./ask.js";
-import { byId, element, shape, thumbnail } from "./dom.js";
+import { byId, element, plural, shape, thumbnail } from "./dom.js";
+import { fillList } from "./more.js";
 import { tidy } from "./names.js";
 import { failure, notice } from "./notice.js";
 
 const WORDS = { problem: "Problem", warning: "Look at this", info: "Good to know" };
 const SHOWN = 6; // images beside a finding
+const FINDINGS = 20; // shown at first
+const CHANGES = 100;
 
 export function showDoctor(diagnosis, page) {
-  const findings = diagnosis.findings.map((finding) => item(finding, page));
   const parts = [];
   if (diagnosis.expected_accuracy != null) parts.push(expectation(diagnosis));
   parts.push(
-    findings.length
-      ? element("ul", { class: "findings" }, ...findings)
+    diagnosis.findings.length
+      ? fillList(element("ul", { class: "findings" }), diagnosis.findings, (finding) => item(finding, page), FINDINGS)
       : element("p", { class: "none" }, page.classes.length ? "Nothing to complain about." : "Nothing to check yet."),
   );
   byId("doctor-body").replaceChildren(...parts);
+}
+
+// The check-up of many classes takes a while: it is made when somebody wants it.
+export function offerCheckUp(classes, check) {
+  const button = element("button", { type: "button", id: "doctor-ask", onclick: () => {
+    button.disabled = true;
+    button.textContent = "Checking…";
+    check();
+  } }, `Check ${plural(classes, "class", "classes")}`);
+  byId("doctor-body").replaceChildren(button);
 }
 
 const whole = (value) => `${Math.round(value)}\u202f%`;
@@ -131,11 +143,8 @@ async function move(page, id, mine, other) {
 }
 
 export function showHistory(changes) {
-  byId("history").replaceChildren(
-    ...changes.toReversed().map((change) =>
-      element("li", { class: change.undone ? "undone" : "", value: change.number }, change.what, element("span", { class: "quiet" }, ` ${when(change.when)}${change.undone ? ", undone" : ""}`)),
-    ),
-  );
+  const line = (change) => element("li", { class: change.undone ? "undone" : "", value: change.number }, change.what, element("span", { class: "quiet" }, ` ${when(change.when)}${change.undone ? ", undone" : ""}`));
+  fillList(byId("history"), changes.toReversed(), line, CHANGES);
 }
 
 function when(text) {

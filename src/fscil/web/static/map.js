@@ -33,6 +33,7 @@ export function showMap(points, keepsImages, fresh) {
     ...drawn,
     ...labels.map((each) => drawLabel(each, fresh.has(each.name))),
   );
+  svg.addEventListener("pointerover", ({ target }) => nameClass(target.closest(".kind"), classes));
   frame.replaceChildren(svg);
 }
 
@@ -84,22 +85,31 @@ const mean = (values) => values.reduce((sum, value) => sum + value, 0) / values.
 
 const middle = (members) => ({ x: mean(members.map((each) => each.x)), y: mean(members.map((each) => each.y)) });
 
+// All threads of a class are one path, and so are all dots: ends of lines without a length, which are round.
 function drawClass(name, members, tiles, isFresh) {
   const centre = middle(members);
-  const threads = members.map((each) => shape("line", { x1: centre.x, y1: centre.y, x2: each.x, y2: each.y }));
-  const marks = members.map((each) =>
-    tiles
-      ? shape(
-          "g",
-          { class: "tile" },
-          shape("image", { href: imageAddress(each.image_id), x: each.x - TILE / 2, y: each.y - TILE / 2, width: TILE, height: TILE, preserveAspectRatio: "xMidYMid slice" }),
-          shape("rect", { x: each.x - TILE / 2, y: each.y - TILE / 2, width: TILE, height: TILE, rx: 4 }),
-        )
-      : shape("circle", { cx: each.x, cy: each.y, r: 4 }),
+  const path = (from, to) => members.map((each) => `M${from(each)}${to(each)}`).join("");
+  const at = (point) => `${point.x.toFixed(1)} ${point.y.toFixed(1)}`;
+  const threads = shape("path", { class: "threads", d: path(() => at(centre), (each) => `L${at(each)}`) });
+  const marks = tiles ? members.map(drawTile) : [shape("path", { class: "dots", d: path(at, () => "h0") })];
+  return shape("g", { class: isFresh ? "kind fresh" : "kind", "data-class": name }, threads, ...marks);
+}
+
+function drawTile({ image_id, x, y }) {
+  return shape(
+    "g",
+    { class: "tile" },
+    shape("image", { href: imageAddress(image_id), x: x - TILE / 2, y: y - TILE / 2, width: TILE, height: TILE, preserveAspectRatio: "xMidYMid slice" }),
+    shape("rect", { x: x - TILE / 2, y: y - TILE / 2, width: TILE, height: TILE, rx: 4 }),
   );
+}
+
+// What the browser says of a class under the pointer.
+function nameClass(kind, classes) {
+  if (!kind || kind.querySelector("title")) return;
   const title = shape("title");
-  title.textContent = `${name}, ${plural(members.length, "example")}`;
-  return shape("g", { class: isFresh ? "kind fresh" : "kind", "data-class": name }, title, ...threads, ...marks);
+  title.textContent = `${kind.dataset.class}, ${plural(classes.get(kind.dataset.class).length, "example")}`;
+  kind.prepend(title);
 }
 
 function label(name, members) {

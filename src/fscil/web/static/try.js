@@ -8,6 +8,7 @@ import { Live } from "./live.js";
 import { tidy } from "./names.js";
 import { failure, notice } from "./notice.js";
 import { Pad } from "./pad.js";
+import { Unknown } from "./unknown.js";
 
 const SHOWN = 4; // examples beside an answer
 const PAUSE = 350; // ms without a change before the answer is explained and spoken
@@ -38,7 +39,7 @@ export class Try {
       event.preventDefault();
       this.correct().catch(failure);
     });
-    this.startThreshold();
+    this.unknown = new Unknown(page);
   }
 
   get image() {
@@ -140,7 +141,7 @@ export class Try {
     if (this.live.on) this.label = "";
     else if (this.blank) this.showNothing();
     else this.changed();
-    this.showThreshold();
+    this.unknown.show();
   }
 
   async ask() {
@@ -253,18 +254,5 @@ export class Try {
     byId("correct-name").value = "";
     await this.page.refresh();
     notice(`Added to ${lesson.name}.`, { undo: () => this.page.undo() });
-  }
-
-  startThreshold() {
-    const slider = byId("threshold");
-    const set = (value) => api.threshold(value).then(() => this.page.refresh(), failure);
-    slider.addEventListener("input", () => (byId("threshold-value").textContent = percent(slider.value)));
-    slider.addEventListener("change", () => set(Number(slider.value)));
-    byId("threshold-auto").addEventListener("click", () => set(null));
-  }
-
-  showThreshold() {
-    byId("threshold").value = this.page.state.threshold;
-    byId("threshold-value").textContent = percent(this.page.state.threshold);
   }
 }
