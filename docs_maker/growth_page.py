@@ -213,7 +213,7 @@ def _page(found: Mapping[str, Any]) -> str:
             "What is sent, and what headless Chromium makes of it:",
             markdown(table("", ["with classes", *(f"{size:,}" for size in sizes)], [*sent, *rows])),
             f"After every change the page asks for classes, map and check-up anew: {total:,.0f} kB with "
-            f"{last['classes']:,} classes (above 200 the check-up only when it is pressed for). What is out of sight is "
+            f"{last['classes']:,} classes (above 200 the check-up only when asked for). What is out of sight is "
             f"no more than a name: the page has {last['elements']:,} elements, "
             f"{last['elements'] / first['elements']:,.0f} times as many as with {first['classes']}.",
         ]
