@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from docs_maker.draw_files import draw_files
 from fscil.methods import REGISTRY
 from fscil.methods.rectified import PLAIN
 from fscil.metrics.names import label
@@ -60,7 +61,7 @@ def _row(group: Group, gains: dict[str, Difference], root: str) -> list[str]:
         cells += [alone, plus_minus(group.spread(key)), signed(gains[key].mean)]
     said = [_verdict(gains[key]) for key in _JUDGED]
     name, draws = REGISTRY[group.first.method].marked_title(), str(len(group.results))
-    return [f"**{name}**", draws, *cells, *said, f"[results]({root}/{group.folder})"]
+    return [f"**{name}**", draws, *cells, *said, draw_files(group, root)]
 
 
 def _verdict(gain: Difference) -> str:

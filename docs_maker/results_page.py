@@ -7,6 +7,7 @@ from docs_maker.benchmark_notes import notes
 from docs_maker.beside_pretraining import PRINTED_SOURCE, gains, trained_before
 from docs_maker.former import former_notes, mark
 from docs_maker.printed_rows import printed_rows_table
+from docs_maker.draw_files import draw_files
 from docs_maker.protocol import differences
 from docs_maker.rectification import rectification
 from docs_maker.rectified import rectified_tables
@@ -157,13 +158,11 @@ def _costs(groups: Sequence[Group], root: str) -> str:
     for group in groups:
         known = group.first.hardware
         cores = f", {known['cores']} cores" if known.get("device") == "cpu" and known.get("cores") else ""
-        files = ", ".join(
-            f"[{result.shots_seed}]({root}/{path.as_posix()})"
-            for result, path in zip(group.results, group.files, strict=True)
-        )
         base, memory = (_shared(group, key) for key in ("seconds_base", "peak_memory_mb"))
         machine = f"{known.get('name', 'unknown')}{cores}"
-        rows.append([group.name, base, plus_minus(group.spread("seconds_sessions")), memory, machine, f"draw {files}"])
+        rows.append(
+            [group.name, base, plus_minus(group.spread("seconds_sessions")), memory, machine, draw_files(group, root)]
+        )
     return markdown(table("Costs", ("Method, recipe", *costs, "Sessions ran on", "Files"), rows))
 
 

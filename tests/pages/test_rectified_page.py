@@ -69,7 +69,8 @@ def test_every_number_is_that_of_its_files(results: Path) -> None:
             gaps = [one - other for one, other in zip(with_it, alone, strict=True)]
             assert row[f"{name}: gain"] == signed(fmean(gaps))
         assert row["Draws"] == "3"
-        assert row["Files"] == f"[results](../results/rectified/{method})"
+        drawn = [f"[{n}](../results/rectified/{method}/shots-{n}/result.json)" for n in range(3)]
+        assert row["Files"] == f"draw {', '.join(drawn)}"
 
 
 def test_a_gain_is_clear_by_the_rule_of_all_tables(results: Path) -> None:
