@@ -5,9 +5,9 @@ from pathlib import Path
 
 from docs_maker.benchmark_notes import notes
 from docs_maker.beside_pretraining import PRINTED_SOURCE, gains, trained_before
+from docs_maker.draw_files import draw_files
 from docs_maker.former import former_notes, mark
 from docs_maker.printed_rows import printed_rows_table
-from docs_maker.draw_files import draw_files
 from docs_maker.protocol import differences
 from docs_maker.rectification import rectification
 from docs_maker.rectified import rectified_tables

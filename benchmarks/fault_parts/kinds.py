@@ -127,7 +127,7 @@ def _recipe(path: Path) -> None:
 
 
 def _read_recipe(path: Path) -> Any:
-    from fscil.experiments.run import check_methods
+    from fscil.experiments.preflight import check_methods
 
     config = configs.load(str(path))
     check_methods(config)

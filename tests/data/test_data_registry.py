@@ -73,7 +73,7 @@ def test_shots_that_are_promised_are_there() -> None:
 
 def test_recipes_cut_as_the_list_says() -> None:
     for name, spec in REGISTRY.items():
-        if name in config.recipes() and name != "folder":
+        if name in config.recipes() and name not in ("folder", "npz"):
             data = config.load(name).data
             assert (data.name, data.base, data.way, data.shot, data.sessions) == (
                 *(name, spec.base, spec.way, spec.shot, spec.sessions),

@@ -352,7 +352,7 @@ def test_bodies_together_are_bounded(gated: GatedLearner) -> None:
 def test_exports_at_once_are_bounded(tmp_path: Path) -> None:
     learner, gate = taught(tmp_path), threading.Event()
 
-    def slow(path: Path) -> None:
+    def slow(path: Path, tell: Callable[[str], None]) -> None:
         assert gate.wait(LONG)
         path.write_bytes(b"onnx")
 

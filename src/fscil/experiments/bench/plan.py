@@ -186,7 +186,7 @@ def _key(config: Config) -> str:
 # Keys that came later, by group. Where they have their default they have no say, so that folders from before keep
 # their names.
 _LATER = {
-    "": ("deterministic", "second", "log"),
+    "": ("deterministic", "second", "log", "threads"),
     "backbone": ("start", "signed", "parts"),
     "train": (
         "milestones",

@@ -11,7 +11,6 @@ from functools import cached_property
 from itertools import groupby
 
 import numpy as np
-from scipy.linalg import block_diag
 
 from fscil.teach.learning import kernel_ridge
 from fscil.teach.learning.kernel_ridge import Kernel, KernelRidge, Lessons, batches
@@ -48,6 +47,8 @@ class BlockRidge:
     @cached_property
     def coefficients(self) -> np.ndarray:
         """(anchors, classes)"""
+        from scipy.linalg import block_diag
+
         return np.asarray(block_diag(*[part.coefficients for part in self._parts]))
 
     def scores(self, similarities: np.ndarray) -> np.ndarray:

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import cholesky, solve_triangular
 
 ANCHORS = 1000  # at most: beyond, so many images stand for all (Nystroem's method), which bounds time and memory
 JITTER = 1e-7
@@ -86,7 +85,7 @@ class Kernel:
         self.lessons, self.sharpness = lessons, sharpness
         own = self._compared(lessons.anchor_rows)
         own[np.diag_indices_from(own)] += JITTER
-        self.root = cholesky(own, lower=True, check_finite=False)
+        self.root = _root(own)
         self._kept: np.ndarray | None = None
         if len(lessons.labels) <= len(own):
             self._kept = self._rows(lessons.anchor_rows)
@@ -100,7 +99,7 @@ class Kernel:
         return self._rows(rows) if self._kept is None else np.asarray(self._kept[rows])
 
     def _rows(self, rows: np.ndarray) -> np.ndarray:
-        found = solve_triangular(self.root, self._compared(rows).T, lower=True, check_finite=False)
+        found = _solved(self.root, self._compared(rows).T)
         return np.asarray(found.T * self.lessons.roots[rows])
 
     def _compared(self, rows: np.ndarray | slice) -> np.ndarray:
@@ -120,10 +119,10 @@ class Kernel:
             kernel *= lessons.roots[part]
             starts = np.flatnonzero(np.diff(labels, prepend=-1))
             sums[labels[starts]] += np.add.reduceat(kernel, starts, axis=0)
-        half = solve_triangular(self.root, products, lower=True, check_finite=False)
+        half = _solved(self.root, products)
         return (
-            np.asarray(solve_triangular(self.root, half.T, lower=True, check_finite=False)),
-            np.asarray(solve_triangular(self.root, sums.T, lower=True, check_finite=False)),
+            _solved(self.root, half.T),
+            _solved(self.root, sums.T),
         )
 
 
@@ -131,7 +130,7 @@ class KernelRidge:
     def __init__(self, kernel: Kernel, ridge: float) -> None:
         self._kernel, self._lessons, self.ridge = kernel, kernel.lessons, ridge
         system = kernel.products + ridge * np.eye(len(kernel.products))
-        self._factor = cholesky(system, lower=True, check_finite=False)
+        self._factor = _root(system)
         self._solution = _solve(self._factor, kernel.sums)
 
     @property
@@ -141,7 +140,7 @@ class KernelRidge:
     @cached_property
     def coefficients(self) -> np.ndarray:
         """(anchors, classes)"""
-        return np.asarray(solve_triangular(self._kernel.root, self._solution, lower=True, trans=1, check_finite=False))
+        return _solved(self._kernel.root, self._solution, transposed=True)
 
     def scores(self, similarities: np.ndarray) -> np.ndarray:
         """(n, classes) from cosines with the anchors."""
@@ -150,7 +149,7 @@ class KernelRidge:
     def left_out(self, rows: np.ndarray) -> np.ndarray:
         """These images (n, classes), each scored by what is learned from all others: (Y - F) / (1 - leverage) off."""
         some, wanted = self._kernel.rows(rows), self._lessons.wanted(rows)
-        half = solve_triangular(self._factor, some.T, lower=True, check_finite=False)
+        half = _solved(self._factor, some.T)
         error = (wanted - some @ self._solution) / np.maximum(1 - (half**2).sum(0), 1e-9)[:, None]
         return np.asarray((wanted - error) / self._lessons.roots[rows])
 
@@ -164,7 +163,7 @@ class KernelRidge:
                 system = self._kernel.products - some.T @ some + self.ridge * np.eye(some.shape[1])
                 found = some @ np.linalg.solve(system, self._kernel.sums - some.T @ wanted)
             else:
-                half = solve_triangular(self._factor, some.T, lower=True, check_finite=False)
+                half = _solved(self._factor, some.T)
                 missed, parts = wanted - some @ self._solution, np.split(half, ends, axis=1)
                 errors = [
                     np.linalg.solve((1 + 1e-9) * np.eye(part.shape[1]) - part.T @ part, each)
@@ -187,5 +186,18 @@ def batches(groups: Iterable[np.ndarray]) -> Iterator[list[np.ndarray]]:
 
 
 def _solve(factor: np.ndarray, right: np.ndarray) -> np.ndarray:
-    half = solve_triangular(factor, right, lower=True, check_finite=False)
-    return np.asarray(solve_triangular(factor, half, lower=True, trans=1, check_finite=False))
+    half = _solved(factor, right)
+    return _solved(factor, half, transposed=True)
+
+
+def _root(matrix: np.ndarray) -> np.ndarray:
+    """Lower triangular. scipy is imported by who needs an answer; to list a project takes none."""
+    from scipy.linalg import cholesky
+
+    return np.asarray(cholesky(matrix, lower=True, check_finite=False))
+
+
+def _solved(root: np.ndarray, right: np.ndarray, *, transposed: bool = False) -> np.ndarray:
+    from scipy.linalg import solve_triangular
+
+    return np.asarray(solve_triangular(root, right, lower=True, trans=int(transposed), check_finite=False))
