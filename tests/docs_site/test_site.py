@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -139,9 +140,12 @@ def test_the_search_finds_a_page_without_a_network(browser: Any, address: str) -
     context.route("**/*", lambda route: route.continue_() if route.request.url.startswith(address) else route.abort())
     page = context.new_page()
     page.goto(address)
-    page.locator("[data-md-component=search-query]").click()
-    page.locator("[data-md-component=search-query]").fill("whitened layers")
-    first = page.locator(".md-search-result__item a").first
-    first.wait_for()
+    query, first = page.locator("[data-md-component=search-query]"), page.locator(".md-search-result__item a").first
+    query.click()
+    ended = time.monotonic() + LONG / 1000
+    while not first.is_visible() and time.monotonic() < ended:
+        query.fill("")  # what is typed before the page's script listens is never heard of
+        query.fill("whitened layers")
+        page.wait_for_timeout(2000)
     assert "methods/whitened" in page.locator(".md-search-result__list").inner_html()
     context.close()

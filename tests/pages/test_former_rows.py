@@ -68,7 +68,7 @@ def test_how_a_machine_ran_it_and_keys_that_came_later_are_no_difference(cec: Gr
 
 def test_options_of_the_method_count_on_its_own_recipe_alone(groups: list[Group], cec: Group) -> None:
     options = {"cec": {**(cec.first.config["options"].get("cec") or {}), "scale": 7.0}}
-    assert differing(changed(cec, options=options)) == ["options.cec.scale 7.0 (16.0)"]
+    assert differing(changed(cec, options=options)) == ["options.cec.scale 7 (16)"]
     other = next(each for each in groups if (each.first.method, each.first.recipe) == ("prototypes", "cifar100_cec"))
     assert differing(changed(other, options={"prototypes": {"block": 3}})) == []
 
