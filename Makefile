@@ -17,7 +17,7 @@ install: $(VENV)/.installed-dev
 test: $(VENV)/.installed-dev lint
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-# The quick half: what a change most likely breaks, in under 90 seconds.
+# The quick half: what a change most likely breaks, in a little over two minutes.
 fast: $(VENV)/.installed-dev
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
