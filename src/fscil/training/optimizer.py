@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from fscil.core.config import TrainConfig
+from fscil.training.lars import Lars
 from fscil.training.loss import TrainingLoss
 
 TRUST = 0.02  # lars: of a matrix's length, the longest step that a gradient may take alone
@@ -21,19 +22,7 @@ def make_optimizer(model: TrainingLoss, train: TrainConfig, fused: bool) -> torc
         return torch.optim.AdamW(groups, lr=train.lr, betas=(0.9, train.beta2), fused=fused, capturable=fused)
     nesterov = train.nesterov and train.momentum > 0
     if train.optimizer == "lars":
-        from timm.optim import Lars  # slow to import
-
-        # A recorded step reads the rate from a tensor, which not all of its kernels can.
-        kernels = {"foreach": True} if fused else {}
-        return Lars(
-            groups,
-            lr=train.lr,
-            momentum=train.momentum,
-            nesterov=nesterov,
-            trust_coeff=TRUST,
-            trust_clip=True,
-            **kernels,
-        )
+        return Lars(groups, lr=train.lr, momentum=train.momentum, nesterov=nesterov, trust=TRUST)
     return torch.optim.SGD(groups, lr=train.lr, momentum=train.momentum, nesterov=nesterov, fused=fused)
 
 
