@@ -4,6 +4,7 @@ Accuracies there say more about the weights that a network began with than about
 with others; the gain over class means does not depend on them as much.
 """
 
+import json
 from collections.abc import Sequence
 
 from fscil.core.pretraining import NONE
@@ -32,7 +33,7 @@ def gains(groups: Sequence[Group]) -> list[str]:
     families: dict[tuple[str, str], list[Group]] = {}
     for group in groups:
         if group.first.pretraining != NONE:
-            families.setdefault((group.first.network.get("weights_sha256", ""), _shots(group)), []).append(group)
+            families.setdefault((_network(group), _shots(group)), []).append(group)
     sections = []
     for (_, shots), members in families.items():
         base = next((group for group in members if group.first.method == USUAL_BASELINE), None)
@@ -60,6 +61,13 @@ def _gain(gap: Difference | None) -> str:
     if gap is None:
         return "–"
     return signed(gap.mean) + ((" ▲" if gap.mean > 0 else " ▼") if gap.clear else "")
+
+
+def _network(group: Group) -> str:
+    """Its weights, and how it looks at images: larger ones are another start for everything that follows."""
+    config = group.first.config
+    looks = {"backbone": config.get("backbone"), "image_size": (config.get("data") or {}).get("image_size")}
+    return group.first.network.get("weights_sha256", "") + json.dumps(looks, sort_keys=True)
 
 
 def _shots(group: Group) -> str:

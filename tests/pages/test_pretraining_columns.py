@@ -52,6 +52,14 @@ def test_results_have_a_column_and_gains_where_networks_were_pretrained(tmp_path
     assert gained.split("|")[2].split()[0].replace("+", "").replace("−", "-") == f"{gap:.2f}"
 
 
+def test_gains_are_over_class_means_that_see_images_of_the_same_size(tmp_path: Path) -> None:
+    sizes, methods = (160, 224), ("prototypes", "yourself")
+    lines = page(tmp_path, [measured(method, 0, image_size=size) for size in sizes for method in methods]).splitlines()
+    headed = "\n".join(lines).split("### Gain over class means")[1:]
+    tables = [part.split("| Method", 1)[1].split("\n\n")[0] for part in headed]
+    assert [table.count("\n| YourSelf") for table in tables] == [1, 1]
+
+
 def test_nothing_of_it_where_every_network_was_trained_from_scratch(tmp_path: Path) -> None:
     written = page(tmp_path, [measured(method, 0, "") for method in ("prototypes", "yourself")])
     assert f"| {COLUMN}" not in written
