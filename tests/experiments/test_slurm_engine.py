@@ -3,33 +3,40 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import stat
-import threading
-import time
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from commands import fscil
 
+from fscil.core import config as configs
 from fscil.core.errors import InputError
 from fscil.core.progress import Reporter
 from fscil.core.storage import read_json
-from fscil.experiments.bench.grid import Grid, fill_grid
-from fscil.experiments.bench.plan import BenchRequest, make_plan
+from fscil.evaluation.identity import weights_sha256
 from fscil.experiments.engines import on_slurm
 from fscil.experiments.engines.machines import Seen
 from fscil.experiments.engines.on_slurm import Errand, SlurmPool, _ending, run_on_slurm
 from fscil.experiments.engines.schedule import Lost
 from fscil.experiments.engines.settings import EngineSettings, time_minutes
 from fscil.experiments.engines.task import Failure, Opener, Task
+from fscil.experiments.engines.training import training_task
 from fscil.experiments.engines.worker import World
+from fscil.experiments.runner import NetworkPlace
+from fscil.training.trainer import Trainer
 
 submitit = pytest.importorskip("submitit")
 cloudpickle = pytest.importorskip("cloudpickle")
 cloudpickle.register_pickle_by_value(__import__(__name__))
 QUIET = Reporter(quiet=True)
+FEW = ("train.epochs=2", "accelerator=cpu", "options.yourself.base_steps=2", "options.yourself.novel_steps=2")
+QUICK = [part for setting in FEW for part in ("--set", setting)]
 
 
 @pytest.fixture
@@ -45,19 +52,31 @@ def run(tasks: list[Task], out: Path, **asked: Any) -> dict[str, Failure]:
 
 
 @pytest.mark.usefixtures("jobs_here")
-def test_the_same_matrices_as_here(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "cells", "jobs"),
+    [
+        (["bench", "--data", "digits", "--methods", "prototypes", "--max-parallel", 2], 2, 3),
+        (["tune", "digits", "--try", "whitened=0"], 2, 3),
+        (["ablate", "digits", "--only", "layers"], 2, 4),
+    ],
+    ids=lambda it: it[0] if isinstance(it, list) else "",
+)
+def test_every_grid_gives_what_it_gives_here(command: list[Any], cells: int, jobs: int, tmp_path: Path) -> None:
     found = []
-    for engine in (EngineSettings(), EngineSettings("slurm", cpus=1, max_parallel=2)):
-        out = tmp_path / engine.engine
-        asked = BenchRequest("digits", "prototypes", draws=1, overrides=("train.epochs=2", "accelerator=cpu"), out=out)
-        assert not fill_grid(Grid(make_plan(asked), QUIET, settings=engine))
-        results = {path.parts[-3]: read_json(path) for path in out.glob("networks/*/*/*/result.json")}
-        found.append({name: (result["matrix"], result["inputs"]) for name, result in results.items()})
+    for engine in (["local"], ["slurm", "--cpus-per-task", 1]):
+        out = tmp_path / engine[0]
+        words = command if engine[1:] else [word for word in command if word not in ("--max-parallel", 2)]
+        done = fscil(*words, "--seeds", 1, "--out", out, *QUICK, "--engine", *engine)
+        assert done.returncode == 0, done.stderr
+        files = [path for path in out.rglob("*.json") if "inputs" in (document := read_json(path)) and document]
+        documents = {path.relative_to(out): read_json(path) for path in files}
+        found.append({name: (each.get("result", each)["matrix"], each["inputs"]) for name, each in documents.items()})
     assert found[0] == found[1]
-    assert set(found[0]) == {"lazy", "prototypes"}
-    logs = [path.read_text() for path in (tmp_path / "slurm").glob("networks/*/*/shots-0/log.txt")]
+    assert len(found[0]) == cells
+    logs = [path.read_text() for path in out.rglob("log.txt")]
+    assert len(logs) == jobs
     assert all("1 thread(s)" in log and f"process {os.getpid()}," not in log for log in logs)
-    assert not list((tmp_path / "slurm").glob(".machines*"))
+    assert not list(out.rglob(".machines*"))
 
 
 def dies(opened: Opener) -> None:
@@ -72,39 +91,46 @@ def works(mark: Path, opened: Opener) -> None:
     mark.touch()
 
 
-def waits(mark: Path, opened: Opener) -> None:
-    """Until it is begun again."""
-    if mark.exists():
-        return
-    mark.write_text(str(os.getpid()))
-    time.sleep(600)
+def interrupted(begun: Path, work: Callable[[Opener], object], opened: Opener) -> None:
+    """A training that is killed after its seventh update, and whose job's time is over after the fourteenth."""
+    with open(begun, "a") as file:
+        file.write("x")
+    save, (end, signal_) = (
+        Trainer.save_state,
+        ((7, signal.SIGKILL), (14, signal.SIGUSR2), (0, 0))[begun.stat().st_size - 1],
+    )
+
+    def save_and_end(trainer: Trainer) -> None:
+        save(trainer)
+        if trainer.done == end:
+            os.kill(os.getpid(), signal_)  # USR2 is what submitit has slurm send
+
+    Trainer.save_state = save_and_end  # type: ignore[method-assign]  # the job's process ends with it
+    work(opened)
 
 
 @pytest.mark.usefixtures("jobs_here")
 def test_jobs_that_die_and_jobs_that_are_queued_again(tmp_path: Path) -> None:
-    mark = tmp_path / "mark"
+    config = configs.load("digits", ["train.epochs=2", "train.checkpoint_seconds=0", "accelerator=cpu"])
+    here, there = (NetworkPlace(config, tmp_path / name) for name in ("here", "there"))
+    training = training_task(there)
     tasks = [
         Task("a", "A", tmp_path / "a", dies),
-        Task("c", "C", tmp_path / "c", partial(waits, mark)),
+        replace(training, work=partial(interrupted, tmp_path / "begun", training.work)),
         Task("e", "E", tmp_path / "e", partial(works, tmp_path / "e-mark"), after=("a",)),
     ]
-
-    def preempt() -> None:
-        while not (mark.exists() and mark.read_text()):
-            time.sleep(0.05)
-        os.kill(int(mark.read_text()), signal.SIGUSR2)  # what submitit has slurm send when a job's time is over
-
-    sender = threading.Thread(target=preempt, daemon=True)
-    sender.start()
-    failures = run(tasks, tmp_path, retries=0)
-    sender.join(60)
+    failures = run(tasks, tmp_path, retries=1)
     assert set(failures) == {"a", "e"}
     assert "ended without a word" in failures["a"].sentence
-    assert str(tmp_path / "a" / "log.txt") in failures["a"].sentence
+    assert f"It was tried 2 times. ({tmp_path / 'a' / 'log.txt'})" in failures["a"].sentence
     assert failures["e"] == failures["a"]
     assert read_json(tmp_path / "a" / "failure.json")["sentence"] == failures["a"].sentence
     assert not (tmp_path / "e-mark").exists()
-    assert (tmp_path / "c" / "log.txt").read_text().count("C: fscil") == 2
+
+    log = (training.folder / "log.txt").read_text()
+    begun = [re.search(r"Base training: (\d+)/", attempt) for attempt in log.split(f"{training.label}: fscil")[1:]]
+    assert [found and int(found[1]) for found in begun] == [1, 8, 15]
+    assert weights_sha256(there.trained) == (here.open(QUIET).weights)
 
 
 @pytest.fixture
@@ -140,10 +166,17 @@ def test_what_slurm_is_asked_for(commands: Path, tmp_path: Path) -> None:
         *("--job-name=fscil", "--open-mode=append"),
     ):
         assert f"#SBATCH {wanted}" in lines
-    assert any(line.startswith("#SBATCH --signal=USR2@") for line in lines)
+    assert "#SBATCH --signal=USR2@30" in lines
     assert "-m submitit.core._submit" in lines[-1]
     pool.cancel()
     assert (commands / "scancel").read_text().split() == ["77_0", "77_1", "77_2"]
+
+
+def test_what_slurm_refuses_is_said(commands: Path, tmp_path: Path) -> None:
+    program = commands.parent / "bin" / "sbatch"
+    program.write_text("#!/bin/sh\necho 'sbatch: error: invalid partition specified: long' >&2\nexit 1\n")
+    with pytest.raises(InputError, match="does not take the jobs: invalid partition specified: long; change"):
+        run([Task("a", "A", tmp_path / "a", fails)], tmp_path, partition="long")
 
 
 def test_jobs_of_a_command_that_was_killed_are_ended(commands: Path, tmp_path: Path) -> None:
@@ -187,6 +220,7 @@ def test_without_slurm_a_sentence_says_so(tmp_path: Path, monkeypatch: pytest.Mo
         ({"engine": "ray", "minutes": 3}, "--time is for a cluster; add --engine slurm"),
         ({"engine": "slurm", "address": "x"}, "--address is for a cluster; add --engine ray"),
         ({"engine": "slurm", "gpus": 0.5}, "whole GPUs"),
+        ({"engine": "slurm", "minutes": 4}, "at least 5"),
     ],
 )
 def test_options_of_other_engines_are_refused(asked: dict[str, Any], words: str) -> None:
@@ -224,3 +258,17 @@ def test_lost_is_not_failed() -> None:
 
     pool = SlurmPool(submitit, None, None)  # type: ignore[arg-type]
     assert isinstance(pool._outcome(Job(), Task("a", "A", Path(), fails)), Lost)
+
+
+def test_a_fault_around_the_work_is_no_loss(tmp_path: Path) -> None:
+    said = (
+        "Job (task=0) failed during processing with trace:\n---\nTraceback:\n  a line\nOSError: Full.\n---\nSee logs."
+    )
+
+    class Job:
+        def result(self) -> None:
+            raise submitit.core.utils.FailedJobError(said)
+
+    pool = SlurmPool(submitit, None, None)  # type: ignore[arg-type]
+    assert pool._outcome(Job(), Task("a", "A", tmp_path, fails)) == Failure("OSError: Full.", input=False)
+    assert read_json(tmp_path / "failure.json")["sentence"] == "OSError: Full."

@@ -125,8 +125,16 @@ def much_the_same(one: Path, other: Path) -> bool:
     return float((a - b).norm() / a.norm()) < 1e-4
 
 
+JOB = {"JOB_ID": "1", "JOB_NAME": "fscil", "NTASKS": "1", "PROCID": "0", "LOCALID": "0", "NODEID": "0"}
+
+
 @pytest.mark.slow
-def test_two_processes_train_as_one_and_each_goes_on_from_the_other(session: Session, tmp_path: Path) -> None:
+def test_two_processes_train_as_one_and_each_goes_on_from_the_other(
+    session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a job of slurm, whose one rank they must not all take for theirs."""
+    for name, value in {**JOB, "NODELIST": "localhost"}.items():
+        monkeypatch.setenv(f"SLURM_{name}", value)
     one = digits("accelerator=cpu", "train.epochs=1", "train.checkpoint_seconds=0")
     two = dataclasses.replace(one, devices=2)
     places = [tmp_path / name for name in ("one", "two", "one-two", "two-one")]

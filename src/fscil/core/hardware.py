@@ -25,7 +25,9 @@ _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")  # Li
 
 
 def make_fabric(config: Config) -> "Fabric":
-    from lightning.fabric import Fabric  # here, as it takes more than a second to import and only training needs it
+    # Here, as it takes more than a second to import and only training needs it.
+    from lightning.fabric import Fabric
+    from lightning.fabric.plugins.environments import LightningEnvironment
 
     # Every new Fabric announces its precision; the config says so already.
     logging.getLogger("lightning").setLevel(logging.WARNING)
@@ -36,8 +38,12 @@ def make_fabric(config: Config) -> "Fabric":
     strategy = config.strategy
     if strategy == "auto" and config.devices > 1:
         strategy = "ddp_spawn"  # the only launcher that works from a library call and from the command line alike
+    # Processes that are started here have ranks of their own; in a job of slurm all would take that of the job.
+    own = [LightningEnvironment()] if strategy == "ddp_spawn" else None
     try:
-        return Fabric(accelerator=accelerator, devices=config.devices, strategy=strategy, precision=precision)
+        return Fabric(
+            accelerator=accelerator, devices=config.devices, strategy=strategy, precision=precision, plugins=own
+        )
     except (ValueError, RuntimeError) as error:
         asked = f"accelerator={config.accelerator}, devices={config.devices}, strategy={config.strategy}"
         raise InputError(f"{asked}, precision={config.precision} does not work on this machine: {error}") from None

@@ -26,6 +26,7 @@ JOBS = "jobs"  # folder for what submitit writes
 REQUEUES = 50  # of one job, whose time is over: each goes on where the one before was
 _CORES = 2  # of a task, as with ray
 _MINUTES = 60  # of a job, where --time says nothing
+_WARNED = 30  # seconds before its time is over; slurm may be a minute early besides
 _POLL = 1.0  # seconds
 
 
@@ -78,7 +79,14 @@ class SlurmPool:
         self._running: dict[str, tuple[Any, Task]] = {}
 
     def submit(self, tasks: Sequence[Task]) -> None:
-        jobs = self._executor.map_array(self._errand, tasks)
+        problems = self._submitit.core.utils
+        try:
+            jobs = self._executor.map_array(self._errand, tasks)
+        except (problems.FailedJobError, problems.FailedSubmissionError) as error:
+            said = "; ".join(line.removeprefix("sbatch: error: ").strip() for line in str(error).splitlines())
+            raise InputError(
+                f"Slurm does not take the jobs: {said.rstrip('.')}; change --partition, --time or what a task gets."
+            ) from None
         self._running |= {task.key: (job, task) for job, task in zip(jobs, tasks, strict=True)}
 
     def wait(self) -> list[tuple[Task, Outcome]]:
@@ -94,12 +102,12 @@ class SlurmPool:
         problems = self._submitit.core.utils
         try:
             outcome: Failure | None = job.result()
-        except problems.UncompletedJobError:
-            return Lost(_ending(str(job.state)))
-        except problems.FailedJobError as error:
+        except problems.FailedJobError as error:  # also an UncompletedJobError, so it is asked for first
             # Not from the work, which gives failures back: from around it, such as a log that cannot be written.
             lines = [line for line in str(error).splitlines() if line.strip() and line[0] not in " -"]
             outcome = Failure(next((line for line in lines[1:] if "Error" in line), lines[0])[:300], input=False)
+        except problems.UncompletedJobError:
+            return Lost(_ending(str(job.state)))
         if outcome and not (task.folder / FAILURE).exists():
             task.failed(outcome)
         return outcome
@@ -126,6 +134,7 @@ def _executor(submitit: Any, folder: Path, settings: EngineSettings, world: Worl
         "mem_gb": settings.memory and settings.memory / 2**30,
         "slurm_partition": settings.partition,
         "slurm_array_parallelism": settings.max_parallel,
+        "slurm_signal_delay_s": _WARNED,
     }
     executor.update_parameters(**{name: value for name, value in asked.items() if value is not None})
     return executor

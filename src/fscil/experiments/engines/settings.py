@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from fscil.core.errors import InputError
 
 ENGINES = ("local", "ray", "slurm")
+# A job loads for a while, is ended up to 90 seconds early, and what it did since its last state is done again.
+LEAST_MINUTES = 5
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 # Option of the command, field, and the engines that it is for.
 _FOR = (
@@ -45,6 +47,10 @@ class EngineSettings:
             raise InputError(f"--gpus-per-task {gpus:g} cannot be given; take a part of one, or a whole number.")
         if gpus is not None and self.engine == "slurm" and gpus != int(gpus):
             raise InputError(f"--gpus-per-task {gpus:g}: slurm gives whole GPUs; take 0, 1 or more.")
+        if self.minutes is not None and self.minutes < LEAST_MINUTES:
+            raise InputError(
+                f"--time {self.minutes}: in so few minutes a job gets nowhere; give at least {LEAST_MINUTES}."
+            )
 
     @property
     def here(self) -> bool:
