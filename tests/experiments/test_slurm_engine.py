@@ -216,9 +216,9 @@ def test_without_slurm_a_sentence_says_so(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"engine": "local", "partition": "long"}, "--partition is for a cluster; add --engine slurm"),
-        ({"engine": "ray", "minutes": 3}, "--time is for a cluster; add --engine slurm"),
-        ({"engine": "slurm", "address": "x"}, "--address is for a cluster; add --engine ray"),
+        ({"engine": "local", "partition": "long"}, "--partition is for --engine slurm; add that"),
+        ({"engine": "ray", "minutes": 3}, "--time is for --engine slurm; add that"),
+        ({"engine": "slurm", "address": "x"}, "--address is for --engine ray; add that"),
         ({"engine": "slurm", "gpus": 0.5}, "whole GPUs"),
         ({"engine": "slurm", "minutes": 4}, "at least 5"),
     ],

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fscil.experiments.engines.task import Failure
 
 EngineOption = Annotated[
-    str, typer.Option("--engine", help="local: here, one by one; ray, slurm: on a cluster, side by side.")
+    str, typer.Option("--engine", help="local: here, one by one; cores: here, side by side; ray, slurm: on a cluster.")
 ]
 AddressOption = Annotated[
     str | None, typer.Option("--address", help="ray: of the cluster (default: the one that runs here, or a new one).")

@@ -77,7 +77,7 @@ def threads_of(config: Config) -> int:
 def check_devices(config: Config) -> None:
     """Refuse more devices than there are: on a CPU each would be a process that waits for the others."""
     device = pick_device(config.accelerator).type
-    there = {"cuda": torch.cuda.device_count(), "mps": 1}.get(device, _cores())
+    there = {"cuda": torch.cuda.device_count(), "mps": 1}.get(device, cores())
     if config.devices > there:
         what = f"{there} {'CPU core' if device == 'cpu' else f'{device.upper()} device'}{'s' if there > 1 else ''}"
         raise InputError(f"devices={config.devices}, and this machine has {what}; set devices to at most {there}.")
@@ -115,7 +115,7 @@ def describe(device: torch.device) -> dict[str, Any]:
     return {
         "device": device.type,
         "name": torch.cuda.get_device_name(device) if device.type == "cuda" else _cpu_name(),
-        "cores": _cores(),
+        "cores": cores(),
         "fscil": __version__,
         "python": platform.python_version(),
         "torch": torch.__version__,
@@ -157,7 +157,7 @@ def peak_memory_mb(device: torch.device) -> int:
     return round(peak / (2**20 if sys.platform == "darwin" else 2**10))
 
 
-def _cores() -> int:
+def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -9,7 +9,7 @@ from fscil.core.hardware import pick_device
 from fscil.experiments.bench.grid import Grid, cell_key, plan_tasks
 from fscil.experiments.bench.plan import Plan
 from fscil.experiments.engines.forecast import Durations, Forecast, forecast
-from fscil.experiments.engines.record import Entry, entry_of, most_at_a_time, seat_of
+from fscil.experiments.engines.record import Entry, entry_of, seat_of
 from fscil.results.durations import shipped_durations
 
 
@@ -32,7 +32,7 @@ def foresee(grid: Grid) -> Foreseen:
     there = {seat.entry.key for seat in seats if seat.state == "done"} - {cell_key(cell) for cell in missing}
     kept = {f"{network.key}/base" for network in plan.networks if network.checkpoint or not grid.fresh} & there
     left = [entry for entry in (entry_of(task, out) for task in plan_tasks(plan, missing)) if entry.key not in kept]
-    most = most_at_a_time(grid.settings)
+    most = grid.settings.side_by_side
     tasks = tuple((entry, durations.of(entry.kind)) for entry in left)
     return Foreseen(tasks, len(cells) - len(missing), forecast(left, durations, most), most)
 

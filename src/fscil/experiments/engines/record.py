@@ -65,14 +65,10 @@ def write_record(out: Path, command: str, tasks: Sequence[Task], settings: Engin
     document = {
         "command": command,
         "started": time.time(),
-        "most": most_at_a_time(settings),
+        "most": settings.side_by_side,
         "tasks": [asdict(entry_of(task, out)) for task in tasks],
     }
     write_json(out / GRID, document)
-
-
-def most_at_a_time(settings: EngineSettings) -> int | None:
-    return 1 if settings.here else settings.max_parallel
 
 
 def read_record(out: Path) -> Record:

@@ -6,6 +6,7 @@ from pathlib import Path
 from fscil.core.errors import InputError
 from fscil.core.progress import Reporter
 from fscil.experiments.engines.local import run_here
+from fscil.experiments.engines.on_cores import run_on_cores
 from fscil.experiments.engines.on_ray import run_on_ray
 from fscil.experiments.engines.on_slurm import run_on_slurm
 from fscil.experiments.engines.settings import EngineSettings
@@ -35,7 +36,7 @@ def run_tasks(
         reporter.say(f"Failed before and not tried again: {len(before)}; add --retry-failed to do so.")
     if settings.here:
         return run_here(tasks, before, opened, reporter)
-    run = run_on_ray if settings.engine == "ray" else run_on_slurm
+    run = {"cores": run_on_cores, "ray": run_on_ray, "slurm": run_on_slurm}[settings.engine]
     return run(tasks, before, settings, accelerator, out, reporter)
 
 

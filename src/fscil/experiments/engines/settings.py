@@ -5,17 +5,17 @@ from dataclasses import dataclass
 
 from fscil.core.errors import InputError
 
-ENGINES = ("local", "ray", "slurm")
+ENGINES = ("local", "cores", "ray", "slurm")
 # A job loads for a while, is ended up to 90 seconds early, and what it did since its last state is done again.
 LEAST_MINUTES = 5
 _UNITS = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 # Option of the command, field, and the engines that it is for.
 _FOR = (
     ("--address", "address", ("ray",)),
-    ("--cpus-per-task", "cpus", ("ray", "slurm")),
+    ("--cpus-per-task", "cpus", ("cores", "ray", "slurm")),
     ("--gpus-per-task", "gpus", ("ray", "slurm")),
     ("--memory-per-task", "memory", ("ray", "slurm")),
-    ("--max-parallel", "max_parallel", ("ray", "slurm")),
+    ("--max-parallel", "max_parallel", ("cores", "ray", "slurm")),
     ("--partition", "partition", ("slurm",)),
     ("--time", "minutes", ("slurm",)),
 )
@@ -41,7 +41,7 @@ class EngineSettings:
             raise InputError(f"There is no engine '{self.engine}'; choose {', '.join(ENGINES[:-1])} or {ENGINES[-1]}.")
         for option, field, engines in _FOR:
             if getattr(self, field) is not None and self.engine not in engines:
-                raise InputError(f"{option} is for a cluster; add --engine {' or '.join(engines)}, or leave it out.")
+                raise InputError(f"{option} is for --engine {' or '.join(engines)}; add that, or leave it out.")
         gpus = self.gpus
         if gpus is not None and not (0 <= gpus < 1 or gpus == int(gpus)):
             raise InputError(f"--gpus-per-task {gpus:g} cannot be given; take a part of one, or a whole number.")
@@ -56,6 +56,15 @@ class EngineSettings:
     def here(self) -> bool:
         """Whether this process does the work itself."""
         return self.engine == "local"
+
+    @property
+    def side_by_side(self) -> int | None:
+        """The most tasks at a time; None: as many as a cluster has room for."""
+        if self.engine == "cores" and not self.max_parallel:
+            from fscil.core.hardware import cores  # here, as it brings torch
+
+            return max(1, cores() // (self.cpus or 1))
+        return 1 if self.here else self.max_parallel
 
 
 def refuse_gpus(settings: EngineSettings) -> None:
