@@ -21,7 +21,6 @@ from fscil.cli.engine import (
     tell_failures,
 )
 from fscil.cli.options import DeterministicOption, JsonOption, RecipeArgument, SetOption, load_config, print_json, say
-from fscil.core.errors import InputError
 
 
 def tune(
@@ -82,7 +81,7 @@ def tune(
     tuned = tuning.tune(config, method, tries or [], folder, reporter, settings)
     trials = tuned.trials
     if not trials:
-        raise InputError(f"No setting could be measured: {next(iter(tuned.failures.values())).sentence}")
+        raise next(iter(tuned.failures.values())).error()
     if as_json:
         rows = [{"options": dict(t.options), "scores": dict(t.scores)} for t in trials]
         print_json({"method": method, "trials": rows})
