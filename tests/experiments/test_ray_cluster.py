@@ -35,7 +35,10 @@ SETTINGS = [part for setting in QUICK for part in ("--set", setting)]
 QUIET = Reporter(quiet=True)
 measure = grids._measure
 # Who is slow on a busy machine is not dead: workers that load, agents that start, machines that do not answer at once.
+# Workers are as important as the test that waits for them (ray's own 15 gives them a thirtieth of the processor time).
 PATIENCE = {
+    "worker_niceness": 0,
+    "memory_monitor_refresh_ms": 0,  # it ends workers where the machine is full, whoever filled it
     "worker_register_timeout_seconds": LONG,
     "agent_register_timeout_ms": 1000 * LONG,
     "health_check_timeout_ms": 1000 * LONG,

@@ -41,7 +41,7 @@ def make_fabric(config: Config, *, alone: bool = False) -> "Fabric":
         # The only launcher that works from a library call and from the command line alike.
         strategy = "ddp" if launched() else "ddp_spawn"
     # Processes that are started here have ranks of their own; in a job of slurm all would take that of the job.
-    own = [LightningEnvironment()] if alone or not launched() else None
+    own = LightningEnvironment() if alone or not launched() else None
     try:
         return Fabric(
             accelerator=accelerator,
