@@ -276,8 +276,12 @@ def _devices(found: Mapping[str, Any]) -> str:
             "The longer a training, the more it makes of a rounding. The number of devices is no part of what a "
             "training is, so a killed one goes on with another number:",
             "\n".join(f"- {each}." for each in again),
+            "On several machines torchrun starts the processes, as many on each as it has devices, with one output "
+            "folder that all of them see: `torchrun --nnodes 2 --nproc-per-node 4 --node-rank 0 --master-addr HOST "
+            "--master-port 29500 -m fscil train RECIPE --out FOLDER`, and `--node-rank 1` on the second. A test trains "
+            "so with two processes that take themselves for two machines.",
             "The times are of a machine with two cores that others used, and say nothing of what two devices gain. "
-            "Several GPUs, and several machines, were not at hand: nothing was measured there.",
+            "Several GPUs, and machines with a network between them, were not at hand: nothing was measured there.",
         ]
     )
 

@@ -168,6 +168,21 @@ def test_as_a_user_meets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert read_json(out / "grid.json")["most"] == 1
 
 
+@pytest.mark.parametrize(("error", "code"), [(ValueError("No good."), 1), (InputError("Full."), 2)])
+@pytest.mark.parametrize("command", [["bench", "--data", "digits", "--methods", "lazy"], ["tune", "digits"]])
+def test_without_a_network_the_exit_code_says_whose_fault_it_is(
+    command: list[str], error: Exception, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*args: Any, **options: Any) -> None:
+        raise error
+
+    monkeypatch.setattr("fscil.experiments.runner.train_base", fail)
+    done = fscil(*command, "--seeds", 1, "--out", tmp_path / "x", *QUICK)
+    assert done.returncode == code
+    assert done.stderr.splitlines()[-1].startswith("fscil: ")
+    assert str(error) in done.stderr.splitlines()[-1]
+
+
 def test_what_comes_with_the_package_is_what_was_measured() -> None:
     stored = {(each.dataset, each.work, each.device): each for each in shipped_durations()}
     results = Path(__file__).parents[2] / "results"

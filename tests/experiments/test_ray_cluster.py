@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from commands import Process, fscil
+from commands import LONG, Process, fscil
 
 from fscil.core.errors import InputError
 from fscil.core.progress import Reporter
@@ -34,6 +34,15 @@ QUICK = ("train.epochs=2", "options.yourself.base_steps=2", "options.yourself.no
 SETTINGS = [part for setting in QUICK for part in ("--set", setting)]
 QUIET = Reporter(quiet=True)
 measure = grids._measure
+# Who is slow on a busy machine is not dead: workers that load, agents that start, machines that do not answer at once.
+# Workers are as important as the test that waits for them (ray's own 15 gives them a thirtieth of the processor time).
+PATIENCE = {
+    "worker_niceness": 0,
+    "memory_monitor_refresh_ms": 0,  # it ends workers where the machine is full, whoever filled it
+    "worker_register_timeout_seconds": LONG,
+    "agent_register_timeout_ms": 1000 * LONG,
+    "health_check_timeout_ms": 1000 * LONG,
+}
 
 
 @dataclasses.dataclass
@@ -51,13 +60,17 @@ def running() -> Iterator[Running]:
     from ray.cluster_utils import Cluster
 
     small = {"object_store_memory": 80 * 2**20}
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **small})
-    found = Running(cluster, [cluster.add_node(num_cpus=1, **small) for _ in range(2)])
-    ray.init(address=cluster.address, log_to_driver=False)  # one driver for all tests: its workers load torch once
-    ray.cloudpickle.register_pickle_by_value(__import__(__name__))
-    yield found
-    ray.shutdown()
-    cluster.shutdown()
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in PATIENCE.items():
+            patch.setenv(f"RAY_{name}", str(value))
+        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **small})
+        found = Running(cluster, [cluster.add_node(wait=False, num_cpus=1, **small) for _ in range(2)])
+        cluster.wait_for_nodes(LONG)
+        ray.init(address=cluster.address, log_to_driver=False)  # one driver for all tests: its workers load torch once
+        ray.cloudpickle.register_pickle_by_value(__import__(__name__))
+        yield found
+        ray.shutdown()
+        cluster.shutdown()
 
 
 def asked(out: Path, methods: str = "yourself", **changes: Any) -> Plan:

@@ -6,7 +6,9 @@ import dataclasses
 import itertools
 import json
 import os
+import socket
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import pytest
 import torch
 from commands import Process, fscil
 
+from fscil.cli import main as cli
 from fscil.core import config as configs
 from fscil.core.config import Config
 from fscil.core.errors import InputError
@@ -159,6 +162,43 @@ def test_two_processes_train_as_one_and_each_goes_on_from_the_other(
         assert read_info(place / "state.safetensors")["step"] in (7, 8)
         train_base(session, config, place, resume=True)
         assert much_the_same(places[0], place)
+
+
+def one_of_two(rank: int, port: int) -> int | None:
+    """A process as torchrun starts it, alone on its machine."""
+    ranks = {"RANK": rank, "GROUP_RANK": rank, "LOCAL_RANK": 0, "WORLD_SIZE": 2, "LOCAL_WORLD_SIZE": 1}
+    more = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "TORCHELASTIC_RUN_ID": "none"}
+    os.environ.update({name: str(value) for name, value in {**ranks, **more}.items()})
+    return cli.main()
+
+
+def two_machines(out: Path, *words: object) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = ["train", "digits", "--device", "cpu", "--out", out, *words]
+    started = [
+        Process(*command, log=out.with_name(f"{out.name}-{rank}"), program=partial(one_of_two, rank, port))
+        for rank in (0, 1)
+    ]
+    done = [each.wait() for each in started]
+    assert [each.returncode for each in done] == [0, 0], done
+    assert "Trained in" in done[0].stdout
+    assert not done[1].stdout  # who leads says it
+
+
+@pytest.mark.slow
+def test_two_machines_train_as_one(session: Session, tmp_path: Path) -> None:
+    short = configs.load("digits", ["train.epochs=1", "accelerator=cpu"])
+    train_base(session, short, tmp_path / "one")
+    words = ["--set", "train.epochs=1"]
+    two_machines(tmp_path / "two", *words)
+    assert much_the_same(tmp_path / "one", tmp_path / "two" / "base")
+    with open(tmp_path / "two" / "log" / "numbers.csv") as file:
+        assert len(file.readlines()) == 1 + 2  # a loss and a rate, once
+    trained = (tmp_path / "two" / "base" / "backbone.safetensors").read_bytes()
+    two_machines(tmp_path / "two", *words, "--resume")  # there is nothing to do, and nobody waits for the other
+    assert (tmp_path / "two" / "base" / "backbone.safetensors").read_bytes() == trained
 
 
 @pytest.fixture(scope="module")

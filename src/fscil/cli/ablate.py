@@ -6,20 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fscil.cli.engine import (
-    AddressOption,
-    CpusOption,
-    EngineOption,
-    GpusOption,
-    MemoryOption,
-    ParallelOption,
-    PartitionOption,
-    RetriesOption,
-    RetryFailedOption,
-    TimeOption,
-    engine_settings,
-    tell_failures,
-)
+from fscil.cli.engine import tell_failures, with_engine
 from fscil.cli.options import (
     DeterministicOption,
     DeviceOption,
@@ -34,9 +21,12 @@ from fscil.cli.options import (
     say,
 )
 from fscil.core.errors import InputError, nearest
+from fscil.experiments.engines.settings import EngineSettings
 
 
+@with_engine
 def ablate(
+    *,
     recipe: RecipeArgument = "glyphs",
     out: OutOption = None,
     checkpoint: Annotated[
@@ -49,16 +39,7 @@ def ablate(
     ] = None,
     seeds: SeedsOption = None,
     device: DeviceOption = None,
-    engine: EngineOption = "local",
-    address: AddressOption = None,
-    cpus: CpusOption = None,
-    gpus: GpusOption = None,
-    memory: MemoryOption = None,
-    max_parallel: ParallelOption = None,
-    partition: PartitionOption = None,
-    time: TimeOption = None,
-    retries: RetriesOption = 2,
-    retry_failed: RetryFailedOption = False,
+    settings: EngineSettings,
     deterministic: DeterministicOption = False,
     overrides: Annotated[
         list[str] | None, typer.Option("--set", help="Override a key: --set options.yourself.novel_steps=20.")
@@ -83,18 +64,6 @@ def ablate(
     from fscil.experiments.runner import NetworkPlace
     from fscil.pages.ablation.page import ablation_html, ablation_markdown, steps_text
 
-    settings = engine_settings(
-        engine=engine,
-        address=address,
-        cpus=cpus,
-        gpus=gpus,
-        memory=memory,
-        max_parallel=max_parallel,
-        partition=partition,
-        time=time,
-        retries=retries,
-        retry_failed=retry_failed,
-    )
     parts = _parts(only, PARTS)
     config = load_config(
         recipe,
@@ -107,7 +76,7 @@ def ablate(
     )
     folder = out or Path("runs") / config.recipe
     refuse_both(resume, force)
-    resume = resume or retry_failed
+    resume = resume or settings.retry_failed
     if (folder / "cells").exists() and not (resume or force):
         raise InputError(
             f"{folder} already holds an ablation; add --resume to continue it, --force to measure it again, or "

@@ -5,30 +5,20 @@ from typing import Annotated
 
 import typer
 
-from fscil.cli.engine import (
-    AddressOption,
-    CpusOption,
-    EngineOption,
-    GpusOption,
-    MemoryOption,
-    ParallelOption,
-    PartitionOption,
-    RetriesOption,
-    RetryFailedOption,
-    TimeOption,
-    engine_settings,
-    tell_failures,
-)
+from fscil.cli.engine import tell_failures, with_engine
 from fscil.cli.options import DeterministicOption, DeviceOption, JsonOption, changes, print_json, refuse_both, say
 from fscil.cli.progress import tell_foreseen, tell_record
 from fscil.core.errors import InputError
 from fscil.core.stored_networks import find_checkpoint
+from fscil.experiments.engines.settings import EngineSettings
 
 app = typer.Typer(invoke_without_command=True)
 
 
 @app.callback()
+@with_engine
 def bench(
+    *,
     context: typer.Context,
     methods: Annotated[str, typer.Option("--methods", help="all, or comma-separated names; see `fscil methods`.")] = (
         "all"
@@ -37,18 +27,9 @@ def bench(
         str, typer.Option("--data", help="The data set; see `fscil datasets` (default: the recipe's, or glyphs).")
     ] = "",
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Number of shot draws.")] = 3,
-    engine: EngineOption = "local",
-    address: AddressOption = None,
-    cpus: CpusOption = None,
-    gpus: GpusOption = None,
-    memory: MemoryOption = None,
-    max_parallel: ParallelOption = None,
-    partition: PartitionOption = None,
-    time: TimeOption = None,
-    retries: RetriesOption = 2,
+    settings: EngineSettings,
     out: Annotated[Path | None, typer.Option("--out", help="Output folder (default: runs/bench-RECIPE).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue or extend what is in the output folder.")] = False,
-    retry_failed: RetryFailedOption = False,
     force: Annotated[bool, typer.Option("--force", help="Train and measure everything again.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="List what would be done and how long it may take; do nothing.")
@@ -94,18 +75,6 @@ def bench(
     from fscil.pages.bench.page import bench_html, bench_markdown, bench_text
 
     refuse_both(resume, force)
-    settings = engine_settings(
-        engine=engine,
-        address=address,
-        cpus=cpus,
-        gpus=gpus,
-        memory=memory,
-        max_parallel=max_parallel,
-        partition=partition,
-        time=time,
-        retries=retries,
-        retry_failed=retry_failed,
-    )
     name = Path(recipe).stem or data or "glyphs"
     folder = out or Path("runs") / f"bench-{name}{'-same-backbone' if same_backbone else ''}"
     request = BenchRequest(
@@ -130,7 +99,7 @@ def bench(
     if dry_run:
         tell_foreseen(foresee(grid), as_json)
         return
-    with claiming(folder, force=force, resume=resume or retry_failed):
+    with claiming(folder, force=force, resume=resume or settings.retry_failed):
         if settings.here:
             load_data(plan.default.data, grid.reporter)
     failures = fill_grid(grid)

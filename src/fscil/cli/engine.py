@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fscil.cli.options import say
+from fscil.experiments.engines.settings import EngineSettings, memory_bytes, time_minutes
 
 if TYPE_CHECKING:
-    from fscil.experiments.engines.settings import EngineSettings
     from fscil.experiments.engines.task import Failure
 
 EngineOption = Annotated[
@@ -34,7 +36,6 @@ RetriesOption = Annotated[
     int, typer.Option("--retries", min=0, help="How often a task is tried again whose process or machine died.")
 ]
 
-
 RetryFailedOption = Annotated[
     bool, typer.Option("--retry-failed", help="Continue, and try again also what failed by a fault.")
 ]
@@ -42,19 +43,17 @@ RetryFailedOption = Annotated[
 
 def engine_settings(
     *,
-    engine: str,
-    address: str | None,
-    cpus: int | None,
-    gpus: float | None,
-    memory: str | None,
-    max_parallel: int | None,
-    partition: str | None,
-    time: str | None,
-    retries: int,
-    retry_failed: bool,
+    engine: EngineOption = "local",
+    address: AddressOption = None,
+    cpus: CpusOption = None,
+    gpus: GpusOption = None,
+    memory: MemoryOption = None,
+    max_parallel: ParallelOption = None,
+    partition: PartitionOption = None,
+    time: TimeOption = None,
+    retries: RetriesOption = 2,
+    retry_failed: RetryFailedOption = False,
 ) -> EngineSettings:
-    from fscil.experiments.engines.settings import EngineSettings, memory_bytes, time_minutes
-
     return EngineSettings(
         engine=engine,
         address=address,
@@ -67,6 +66,22 @@ def engine_settings(
         retries=retries,
         retry_failed=retry_failed,
     )
+
+
+def with_engine(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameter `settings` is made of the options above, which stand in its place."""
+    own = inspect.signature(command, eval_str=True).parameters
+    ours = inspect.signature(engine_settings, eval_str=True).parameters
+
+    @functools.wraps(command)
+    def filled(**given: Any) -> None:
+        command(settings=engine_settings(**{name: given.pop(name) for name in ours}), **given)
+
+    shown = [each for name in own for each in (ours.values() if name == "settings" else [own[name]])]
+    shown = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in shown]
+    filled.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]  # typer reads both
+    filled.__annotations__ = {each.name: each.annotation for each in shown}
+    return filled
 
 
 def tell_failures(failures: Mapping[str, Failure]) -> None:

@@ -9,7 +9,7 @@ import typer
 import fscil
 from fscil.cli import ablate, bench, paper, run, share, show, teach, tune
 from fscil.cli.options import say
-from fscil.core.errors import InputError
+from fscil.core.errors import FaultError, InputError
 
 app = typer.Typer(
     help="Few-shot class-incremental learning: train, evaluate, measure, report.",
@@ -77,6 +77,8 @@ def main() -> None:
         code = app(standalone_mode=False)
     except InputError as error:
         _fail(str(error), 2)
+    except FaultError as error:
+        _fail(str(error), 1)
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     except typer.Exit as error:

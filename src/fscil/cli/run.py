@@ -67,9 +67,15 @@ def train(
     force: options.ForceOption = False,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Base training alone: leaves OUT/base/backbone.safetensors."""
+    """Base training alone: leaves OUT/base/backbone.safetensors. With torchrun on several devices and machines."""
+    from fscil.core.hardware import helps
+    from fscil.experiments.run import Run
+
     options.refuse_both(resume, force)
     config = options.load_config(recipe, overrides, device=device, log=log, deterministic=deterministic)
+    if helps():
+        Run.help_training(config, _folder(config, out), force=force)
+        return
     job = _open(config, out, resume=resume, force=force)
     info, path = job.train().info, job.on.checkpoint
     if as_json:

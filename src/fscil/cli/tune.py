@@ -6,25 +6,14 @@ from typing import Annotated
 
 import typer
 
-from fscil.cli.engine import (
-    AddressOption,
-    CpusOption,
-    EngineOption,
-    GpusOption,
-    MemoryOption,
-    ParallelOption,
-    PartitionOption,
-    RetriesOption,
-    RetryFailedOption,
-    TimeOption,
-    engine_settings,
-    tell_failures,
-)
+from fscil.cli.engine import tell_failures, with_engine
 from fscil.cli.options import DeterministicOption, JsonOption, RecipeArgument, SetOption, load_config, print_json, say
-from fscil.core.errors import InputError
+from fscil.experiments.engines.settings import EngineSettings
 
 
+@with_engine
 def tune(
+    *,
     recipe: RecipeArgument = "glyphs",
     tries: Annotated[
         list[str] | None,
@@ -33,16 +22,7 @@ def tune(
     method: Annotated[str, typer.Option("--method", help="Whose options.")] = "yourself",
     out: Annotated[Path | None, typer.Option("--out", help="Output folder (default: runs/RECIPE-tune).")] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, help="Draws of the pseudo-shots.")] = 3,
-    engine: EngineOption = "local",
-    address: AddressOption = None,
-    cpus: CpusOption = None,
-    gpus: GpusOption = None,
-    memory: MemoryOption = None,
-    max_parallel: ParallelOption = None,
-    partition: PartitionOption = None,
-    time: TimeOption = None,
-    retries: RetriesOption = 2,
-    retry_failed: RetryFailedOption = False,
+    settings: EngineSettings,
     deterministic: DeterministicOption = False,
     overrides: SetOption = None,
     as_json: JsonOption = False,
@@ -57,18 +37,6 @@ def tune(
     from fscil.pages.kit import table as tables
     from fscil.pages.kit.prose import plus_minus
 
-    settings = engine_settings(
-        engine=engine,
-        address=address,
-        cpus=cpus,
-        gpus=gpus,
-        memory=memory,
-        max_parallel=max_parallel,
-        partition=partition,
-        time=time,
-        retries=retries,
-        retry_failed=retry_failed,
-    )
     config = load_config(recipe, overrides, seeds=seeds, deterministic=deterministic)
     make(method, config.options.get(method))
     tuning.settings(tries or [], method)
@@ -82,7 +50,7 @@ def tune(
     tuned = tuning.tune(config, method, tries or [], folder, reporter, settings)
     trials = tuned.trials
     if not trials:
-        raise InputError(f"No setting could be measured: {next(iter(tuned.failures.values())).sentence}")
+        raise next(iter(tuned.failures.values())).error()
     if as_json:
         rows = [{"options": dict(t.options), "scores": dict(t.scores)} for t in trials]
         print_json({"method": method, "trials": rows})

@@ -1,4 +1,4 @@
-"""The one error that a user is meant to read: bad input, in a sentence that says what to do."""
+"""The errors that a user is meant to read: bad input, in a sentence that says what to do; and work that failed."""
 
 import difflib
 from collections.abc import Iterable
@@ -6,6 +6,10 @@ from collections.abc import Iterable
 
 class InputError(Exception):
     """Input the user can fix. The command line prints it as one line and exits with code 2."""
+
+
+class FaultError(Exception):
+    """Work could not be done by a fault that a log tells in full: one line, and exit code 1."""
 
 
 def nearest(name: str, valid: Iterable[str]) -> str:

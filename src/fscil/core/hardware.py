@@ -24,7 +24,8 @@ _given_threads = 0  # of this process, before `settle` took some of them
 _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")  # Linux
 
 
-def make_fabric(config: Config) -> "Fabric":
+def make_fabric(config: Config, *, alone: bool = False) -> "Fabric":
+    """`alone`: of this process, also where torchrun started others beside it."""
     # Here, as it takes more than a second to import and only training needs it.
     from lightning.fabric import Fabric
     from lightning.fabric.plugins.environments import LightningEnvironment
@@ -35,18 +36,41 @@ def make_fabric(config: Config) -> "Fabric":
     precision = config.precision
     if precision == "auto":
         precision = "bf16-mixed" if accelerator == "cuda" else "32-true"
+    machines, devices = (1, config.devices) if alone or not launched() else _launched_on()
     strategy = config.strategy
-    if strategy == "auto" and config.devices > 1:
-        strategy = "ddp_spawn"  # the only launcher that works from a library call and from the command line alike
+    if strategy == "auto" and (machines * devices > 1):
+        # The only launcher that works from a library call and from the command line alike.
+        strategy = "ddp" if launched() else "ddp_spawn"
     # Processes that are started here have ranks of their own; in a job of slurm all would take that of the job.
-    own = [LightningEnvironment()] if strategy == "ddp_spawn" else None
+    own = LightningEnvironment() if alone or not launched() else None
     try:
         return Fabric(
-            accelerator=accelerator, devices=config.devices, strategy=strategy, precision=precision, plugins=own
+            accelerator=accelerator,
+            devices=devices,
+            num_nodes=machines,
+            strategy=strategy,
+            precision=precision,
+            plugins=own,
         )
     except (ValueError, RuntimeError) as error:
-        asked = f"accelerator={config.accelerator}, devices={config.devices}, strategy={config.strategy}"
+        asked = f"accelerator={config.accelerator}, devices={devices}, strategy={config.strategy}"
         raise InputError(f"{asked}, precision={config.precision} does not work on this machine: {error}") from None
+
+
+def launched() -> bool:
+    """Whether torchrun started this process, and maybe others, on this machine or on many."""
+    return torch.distributed.is_available() and torch.distributed.is_torchelastic_launched()
+
+
+def helps() -> bool:
+    """Whether another one of these processes leads: it alone says and writes something."""
+    return launched() and int(os.environ["RANK"]) > 0
+
+
+def _launched_on() -> tuple[int, int]:
+    """Machines, and processes on each."""
+    there = int(os.environ["LOCAL_WORLD_SIZE"])
+    return int(os.environ["WORLD_SIZE"]) // there, there
 
 
 def settle(config: Config) -> None:

@@ -68,7 +68,7 @@ def trainers(config: Config, benchmark: Benchmark) -> Iterator[Trainer]:
             raise InputError(
                 f"The base session has {len(session)} images, too few for {config.devices} devices; lower devices."
             )
-    fabric = make_fabric(replace(config, devices=1, strategy="auto"))
+    fabric = make_fabric(replace(config, devices=1, strategy="auto"), alone=True)
     with torch.random.fork_rng(devices=[]):
         first = Trainer(fabric, session, config)
         yield first

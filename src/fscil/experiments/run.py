@@ -27,11 +27,12 @@ from fscil.evaluation.identity import digest
 from fscil.experiments.layers import analyse
 from fscil.experiments.pictures import picture_file
 from fscil.experiments.preflight import data_notes, preflight
-from fscil.experiments.runner import Cell, NetworkRun
+from fscil.experiments.runner import Cell, NetworkRun, load_data
 from fscil.methods import Method, YourSelf
 from fscil.results.data_notes import parse_data_notes
 from fscil.results.result import parse_result
 from fscil.training.checkpoint import LAST, Checkpoint
+from fscil.training.loop import train_base
 
 # Keys that may differ between a run and its continuation: they change what is done next, not what was done.
 _FREE_KEYS = ("draws", "methods", "options", "accelerator", "devices", "strategy", "threads", "log")
@@ -133,6 +134,14 @@ class Run:
         self.pictures()
         self.data_notes()
         return paths
+
+    @staticmethod
+    def help_training(config: Config, out: Path, *, force: bool) -> None:
+        """As one of the processes that torchrun started beside the first, which has the folder and writes into it."""
+        if force or not (out / "base" / LAST).exists():
+            benchmark = load_data(config.data, Reporter(quiet=True))
+            fingerprint = benchmark.fingerprint()
+            train_base(benchmark.session(0), config, out / "base", fingerprint=fingerprint, resume=not force)
 
     @staticmethod
     def _made_from(documents: list[dict[str, Any]]) -> str:

@@ -124,7 +124,7 @@ def tune(
         reporter=reporter,
     )
     if training.key in failures:
-        raise InputError(failures[training.key].sentence)
+        raise failures[training.key].error()
     found = []
     for place, options in enumerate(wanted):
         cells = trials[place * config.draws : (place + 1) * config.draws]

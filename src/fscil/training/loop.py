@@ -65,7 +65,6 @@ def _train(
         steps = [count_steps(train, session, fabric.world_size) for train in (config.train, config.second)]
         if not (resume and path.exists() and _is_of(load_classifier(path), first, fingerprint)):
             stage(first, leaves=FIRST, bar=bar and (lambda done, total: bar(done, sum(steps))), record=record)
-        fabric.barrier()  # one process writes it, all read it
         start = load_classifier(path)
         later = record and (lambda step, values: record(steps[0] + step, values))
         stage(config, start=start, bar=bar and (lambda done, total: bar(steps[0] + done, sum(steps))), record=later)
@@ -88,6 +87,7 @@ def _stage(
     if resume:
         trainer.restore()
     trainer.run(bar, record)
+    fabric.barrier()  # one process writes it, all read it
 
 
 def _is_of(network: Checkpoint, config: Config, fingerprint: str) -> bool:

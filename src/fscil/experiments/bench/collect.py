@@ -3,7 +3,7 @@
 from typing import Any
 
 from fscil import methods
-from fscil.core.errors import InputError
+from fscil.core.errors import FaultError, InputError
 from fscil.core.storage import read_json
 from fscil.evaluation.writer import commit
 from fscil.experiments.bench.grid import BenchFailures, Grid
@@ -24,7 +24,9 @@ def collect_bench(grid: Grid, failures: BenchFailures) -> Bench:
             failure = failures.get((planned.network.key, planned.method))
             left_out[planned.method] = failure.sentence if failure else "Not run yet."
     if not whole:
-        raise InputError(f"No method could be run: {' '.join(dict.fromkeys(left_out.values()))}")
+        wanting = all(failure.input for failure in failures.values())
+        sentence = f"No method could be run: {' '.join(dict.fromkeys(left_out.values()))}"
+        raise (InputError if wanting else FaultError)(sentence)
     results = {planned.method: [_read(cell) for cell in plan.cells_of(planned)] for planned in whole}
     check_comparable([result for found in results.values() for result in found])
     first = results[whole[0].method][0]

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from fscil.core.errors import InputError
 from fscil.core.progress import Reporter
 from fscil.experiments.engines.local import run_here
 from fscil.experiments.engines.on_cores import run_on_cores
@@ -52,7 +51,7 @@ def train_on(place: NetworkPlace, settings: EngineSettings, on: NetworkRun) -> N
             reporter=on.reporter,
         )
         for failure in found.values():
-            raise InputError(failure.sentence)
+            raise failure.error()
     _ = on.network
 
 

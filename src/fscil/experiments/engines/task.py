@@ -14,7 +14,7 @@ from pathlib import Path
 import torch
 
 from fscil import __version__
-from fscil.core.errors import InputError
+from fscil.core.errors import FaultError, InputError
 from fscil.core.progress import Reporter
 from fscil.core.storage import read_json, write_json
 from fscil.experiments.runner import NetworkPlace, NetworkRun
@@ -30,6 +30,10 @@ class Failure:
 
     sentence: str
     input: bool  # the user's to fix (or the method's limit), not a fault of the program
+
+    def error(self) -> Exception:
+        """Where nothing can be done without it."""
+        return (InputError if self.input else FaultError)(self.sentence)
 
 
 Failures = Mapping[str, Failure]  # by the key of the task
