@@ -22,7 +22,7 @@ os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = "1"  # before to
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "src"), str(ROOT / "benchmarks")]
 
-PARTS = ("methods", "teach", "page", "images")
+PARTS = ("methods", "teach", "pictures", "page", "images")
 STORED = ROOT / "results" / "growth.json"
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from fscil.pages.kit.table import table
+
 PROPORTION = 0.75  # exponent of growth from which on it is called so
 TWICE = 2.0  # as much as at the start: there a curve has bent
 Points = Sequence[tuple[float, float]]  # of a curve: how much there is, and what it costs
@@ -74,3 +76,9 @@ def of_method(method: Mapping[str, Any], what: str) -> list[tuple[float, float]]
 
 def series(points: Sequence[Mapping[str, Any]], by: str, what: str) -> list[tuple[float, float]]:
     return [(point[by], point[what]) for point in points if what in point]
+
+
+def by_size(points: Sequence[Mapping[str, Any]], what: str, names: Mapping[str, str]) -> Any:
+    """A table of times: a row for each name, a column for each size."""
+    head = [f"with {what}", *(f"{point[what]:,}" for point in points)]
+    return table("", head, [[label, *(seconds(point.get(name)) for point in points)] for name, label in names.items()])

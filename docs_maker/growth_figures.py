@@ -14,7 +14,7 @@ from fscil.core.storage import read_json
 from fscil.pages.kit.looks import line_look, themed
 from fscil.pages.paper.figures.canvas import new_figure
 
-FIGURES = ("growth-methods", "growth-teach", "growth-page", "growth-images")
+FIGURES = ("growth-methods", "growth-teach", "growth-pictures", "growth-page", "growth-images")
 
 
 def draw_growth(name: str, results: Path) -> Figure | None:
@@ -77,6 +77,14 @@ _DRAWN: dict[str, Callable[[Mapping[str, Any]], Figure]] = {
             "check": "check", "list": "list classes", "doctor": "doctor",
         },
         "Projects",
+    ),
+    "pictures": _plain(
+        "images",
+        {
+            "import": "init --from", "list": "list", "answer": "predict", "add": "add a class", "undo": "undo",
+            "check": "check", "backup": "backup", "restore": "restore", "doctor": "doctor",
+        },
+        "Projects of pictures, by command",
     ),
     "page": _plain(
         "classes",

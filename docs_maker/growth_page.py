@@ -4,7 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from docs_maker.curves import about, bend, of_method, said, seconds, series
+from docs_maker.curves import about, bend, by_size, of_method, said, seconds, series
+from docs_maker.growth_pictures import pictures_section
 from fscil.core.storage import read_json
 from fscil.pages.kit.prose import listed
 from fscil.pages.kit.table import markdown, table
@@ -17,6 +18,7 @@ def growth_page(results: Path) -> str:
     parts: dict[str, Callable[[Mapping[str, Any]], str]] = {
         "methods": _methods,
         "teach": _teach,
+        "pictures": pictures_section,
         "page": _page,
         "images": _images,
     }
@@ -168,11 +170,11 @@ def _teach(found: Mapping[str, Any]) -> str:
             "![What a project's commands take by its images](figures/growth-teach.png)",
             f"{found['images_of_a_class']} images a class; made-up features fill a project through the real store, and "
             "real pictures are then learned and named by the network that comes with the package.",
-            markdown(_by_size(points, "images", names)),
+            markdown(by_size(points, "images", names)),
             "\n".join(lines),
             waits,
             *([f"It went no further: {found['stopped']}."] if found.get("stopped") else []),
-            *([f"More than {last['images']:,} images were not measured."] if not found.get("stopped") else []),
+            *([f"More than {last['images']:,} images were not measured in this way."] if not found.get("stopped") else []),
         ]
     )
 
@@ -206,7 +208,7 @@ def _page(found: Mapping[str, Any]) -> str:
             "## The page, by classes",
             "![What the page's requests take by classes](figures/growth-page.png)",
             f"{found['images_of_a_class']} pictures a class, kept. What the server computes for a request:",
-            markdown(_by_size(points, "classes", names)),
+            markdown(by_size(points, "classes", names)),
             "\n".join(
                 f"- {label} {said(series(points, 'classes', name), 'classes')}." for name, label in names.items()
             ),
@@ -236,6 +238,9 @@ def _images(found: Mapping[str, Any]) -> str:
     points = found["points"]
     last = [point for point in points if "decoding" in point][-1]
     rate = last["images"] / last["decoding"]
+    beyond = f"More than {points[-1]['images']:,} images were not listed"
+    if last is not points[-1]:
+        beyond += f", and more than {last['images']:,} not decoded"
     most = max(last[f"{name}_mb"] for name in names)
     return "\n\n".join(
         [
@@ -244,10 +249,9 @@ def _images(found: Mapping[str, Any]) -> str:
             f"{found['images_of_a_class']:,} images a class, of {found['side']} pixels a side. Their names are hard "
             f"links to {found['files']} files, so what is read comes from memory: how fast a disk is, is not in these "
             "numbers.",
-            markdown(_by_size(points, "images", names)),
+            markdown(by_size(points, "images", names)),
             "\n".join(f"- {label}: {said(series(points, 'images', name), 'images')}." for name, label in names.items()),
-            f"More than {points[-1]['images']:,} images were not listed, and more than {last['images']:,} not decoded. "
-            f"These were decoded at {rate:,.0f} a second of a "
+            f"{beyond}. The most were decoded at {rate:,.0f} a second of a "
             f"processor, took {last['cache_mb']:,.0f} MB decoded and at most {most:,.0f} MB of memory; their first "
             f"epoch went over the {last['base_images']:,} training images of the base classes.",
         ]
@@ -284,8 +288,3 @@ def _devices(found: Mapping[str, Any]) -> str:
             "Several GPUs, and machines with a network between them, were not at hand: nothing was measured there.",
         ]
     )
-
-
-def _by_size(points: Sequence[Mapping[str, Any]], what: str, names: Mapping[str, str]) -> Any:
-    head = [f"with {what}", *(f"{point[what]:,}" for point in points)]
-    return table("", head, [[label, *(seconds(point.get(name)) for point in points)] for name, label in names.items()])

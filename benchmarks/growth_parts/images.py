@@ -27,7 +27,6 @@ from fscil.data.sources import Folder
 from fscil.training.loop import train_base
 
 SIZES = (10_000, 100_000, 1_000_000)
-WHOLE = 100_000  # images, beyond which nothing is decoded, which would take half an hour and more
 IMAGES = 1_000  # of a class
 FILES = 64  # different ones: a file has at most 65,000 names on ext4
 SIDE = 8
@@ -71,8 +70,6 @@ def _measured(place: Path, size: int) -> dict[str, float]:
     data = DataConfig("folder", str(root), image_size=SIDE)
     clock("listing", lambda: folders._one_folder(root, data))
     clock("stamp", Folder(root).stamp)
-    if size > WHOLE:
-        return found
     clock("decoding", lambda: folders.load(data, quiet))
     dataset = clock("opening", lambda: folders.load(data, quiet))
     found["cache_mb"] = sum(path.stat().st_size for path in (place / "cache").rglob("*") if path.is_file()) / 2**20

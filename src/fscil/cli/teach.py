@@ -12,6 +12,7 @@ import typer
 
 from fscil.cli.options import JsonOption, print_json, say
 from fscil.core.errors import InputError
+from fscil.core.progress import Reporter
 from fscil.core.text import spreadsheet_cell, visible
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Your own classes from a few images each: init, add, list, undo ...", no_args_is_help=True)
 
+_TASK = "Pictures"  # what is counted while a folder is taken in
 ProjectArgument = Annotated[Path, typer.Argument(metavar="DIR", help="The project's folder.")]
 
 
@@ -48,12 +50,13 @@ def init(
 
     note = loading.advice(encoder)
     if source is not None and source.expanduser().is_dir():
-        learned = Learner.create_from(project, source, encoder, keep_images=not features_only)
+        with Reporter().task(_TASK) as tell:
+            learned = Learner.create_from(project, source, encoder, keep_images=not features_only, tell=tell)
         for result in learned:
             _say_learned(result)
         with Learner.open(project, readonly=True) as learner:
             name = learner.encoder_name
-        classes = sum(result.added > 0 for result in learned)
+        classes = len({result.name for result in learned if result.added})
         say(f"Made {project} from {source}: {classes} classes (encoder {name}).")
         shown = photographs.warning(name, files.images_in(source.expanduser(), deep=True))
         note = shown or note
@@ -81,22 +84,25 @@ def add(
 ) -> None:
     """Learn a class from a few images; new ones join a class that is known."""
     from fscil.teach.encoders import photographs
+    from fscil.teach.folders import learn_folders
     from fscil.teach.project import files
-    from fscil.teach.project.limits import class_name
 
     if folder is not None:
         if name is not None:
             raise InputError("Give a class and its images, or --from a folder of class folders; not both.")
-        batches = [
-            (class_name(sub.name), files.images_in(sub, deep=True)) for sub in files.class_folders(folder.expanduser())
-        ]
+        found = files.images_in(folder.expanduser(), deep=True)
     elif name is None or not images:
         raise InputError("Give the class and its images: fscil teach add DIR CLASS IMAGES...")
     else:
-        batches = [(name, files.expand(images))]
+        found = files.expand(images)
     with _open(project) as learner:
-        results = [learner.learn(class_name, found) for class_name, found in batches]
-        note = photographs.warning(learner.encoder_name, [file for _, found in batches for file in found])
+        if folder is None:
+            assert name is not None
+            results = [learner.learn(name, found)]
+        else:
+            with Reporter().task(_TASK) as tell:
+                results = learn_folders(learner.learn, folder.expanduser(), tell)
+        note = photographs.warning(learner.encoder_name, found)
     for result in results:
         _say_learned(result)
     if note:

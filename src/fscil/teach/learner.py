@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from fscil.core.errors import InputError
+from fscil.core.progress import Update
 from fscil.teach.encoders import loading
+from fscil.teach.folders import learn_folders
 from fscil.teach.learning.encoder import Encoder, Reference
 from fscil.teach.learning.knowledge import principal_axes
 from fscil.teach.learning.prose import finding_key
@@ -77,12 +79,18 @@ class Learner:
 
     @classmethod
     def create_from(
-        cls, path: str | Path, folder: str | Path, encoder: str = "", keep_images: bool = True
+        cls,
+        path: str | Path,
+        folder: str | Path,
+        encoder: str = "",
+        keep_images: bool = True,
+        tell: Update = lambda done, total: None,
     ) -> list[records.Learned]:
         """A new project that knows the classes of a folder of class folders; interrupted, there is no project."""
-        folders = files.class_folders(Path(folder).expanduser())
+        source = Path(folder).expanduser()
+        files.class_folders(source)  # that there are some, before a network is loaded
         with assembled(Path(path).expanduser()) as work, cls._make(work, encoder, keep_images) as learner:
-            learned = [learner.learn(each.name, files.images_in(each, deep=True)) for each in folders]
+            learned = learn_folders(learner.learn, source, tell)
             if not any(result.added for result in learned):
                 raise InputError(f"Nothing was learned: {folder} has no usable image.")
         return learned

@@ -47,7 +47,7 @@ def make_project(model: Path, folder: Path) -> Store:
             ids = [change.add_class(name) for name in names]
             for (label, sha256), vector in zip(images, vectors, strict=True):
                 picture = Picture("imported", sha256, b"", "image/png", np.empty(0))
-                change.add_image(ids[label], picture, vector.astype("<f4").tobytes(), keep=False)
+                change.add_image(ids[label], picture, vector.astype("<f4").tobytes())
             if chosen is not None:
                 change.set_meta("threshold" if metadata["fscil_format"] in ("1", "2") else "level", repr(chosen))
             if metadata.get("false_alarms"):

@@ -29,10 +29,10 @@ def add_images(
             return 0, skipped
         found = change.one("SELECT id FROM classes WHERE name = ? AND removed_by IS NULL", name)
         class_id = change.add_class(name) if found is None else int(found)
-        for row in new:
-            change.add_image(class_id, pictures[row], features[row].astype("<f4").tobytes(), keep)
         if keep:
-            change.flush_images()
+            change.keep_images([pictures[row] for row in new])
+        for row in new:
+            change.add_image(class_id, pictures[row], features[row].astype("<f4").tobytes())
         change.touch(class_id)
         count = f"{len(new)} image{'s' if len(new) > 1 else ''}"
         what = f"learned '{name}' from {count}" if found is None else f"added {count} to '{name}'"

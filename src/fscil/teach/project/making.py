@@ -56,12 +56,17 @@ def work_folder(path: Path) -> Iterator[Path]:
 
 
 def _move_up(work: Path, path: Path) -> None:
-    files = [file.relative_to(work) for file in work.rglob("*") if file.is_file() and file != work / FILE]
-    for file in files:
-        (path / file).parent.mkdir(exist_ok=True)
-        os.replace(work / file, path / file)
-    for folder in {(path / file).parent for file in files} | {path}:
-        flush_folder(folder)
+    """Folders as a whole, however many files they hold, but where an interrupted making left one of their name."""
+    for entry in [entry for entry in work.iterdir() if entry.name != FILE]:
+        target = path / entry.name
+        if entry.is_dir() and target.is_dir():
+            for file in entry.iterdir():
+                os.replace(file, target / file.name)
+        else:
+            os.replace(entry, target)
+        if target.is_dir():
+            flush_folder(target)
+    flush_folder(path)
     os.replace(work / FILE, path / FILE)  # from here on there is a project
     flush_folder(path)
 

@@ -3,6 +3,7 @@
 import json
 import os
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from fscil.teach.project.pictures import Picture
 from fscil.teach.project.tally import Tally, total
 
 SHOWN_NAMES = 20  # of a long list
+WRITERS = 8  # files that wait for the disk at the same time
 
 
 class Transaction:
@@ -42,14 +44,23 @@ class Transaction:
         assert row.lastrowid is not None
         return row.lastrowid
 
-    def add_image(self, class_id: int, picture: Picture, features: bytes, keep: bool) -> None:
-        if keep:
-            self._write_image(picture)
+    def add_image(self, class_id: int, picture: Picture, features: bytes) -> None:
         self.run(
             "INSERT INTO images (sha256, class_id, file, media, added, features, added_by) "
             "VALUES (?, ?, ?, ?, ?, ?, ?)",
             picture.id, class_id, picture.file, picture.media, self.now, features, self.number,
         )  # fmt: skip
+
+    def keep_images(self, pictures: list[Picture]) -> None:
+        """Write their files, by several threads: a disk flushes many in hardly more time than one. They and their names
+        are on disk before the commit that relies on them.
+        """
+        with ThreadPoolExecutor(WRITERS) as pool:
+            for _ in pool.map(self._write_image, pictures):
+                pass
+        folder = self._project / "images"
+        if folder.is_dir():
+            flush_folder(folder)
 
     def _write_image(self, picture: Picture) -> None:
         path = image_path(self._project, picture.id, picture.media)
@@ -59,12 +70,6 @@ class Transaction:
             except ImageError as error:
                 raise InputError(f"{picture.file}: {error}; nothing was learned.") from None
             write_bytes(path, content)
-
-    def flush_images(self) -> None:
-        """The names of new files must be on disk before the commit that relies on them."""
-        folder = self._project / "images"
-        if folder.is_dir():
-            flush_folder(folder)
 
     def class_id(self, name: str) -> int:
         found = self.one("SELECT id FROM classes WHERE name = ? AND removed_by IS NULL", name)
