@@ -59,7 +59,8 @@ def check(reference: Reference, state: Path) -> None:
     if path is None:
         return
     try:
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        with path.open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError:
         raise InputError(
             f"The weights of the encoder '{reference.name}' are not at {path}; bring the file back, or install the "

@@ -7,7 +7,6 @@ import contextlib
 import hashlib
 import json
 import os
-import re
 import shutil
 import stat
 import zipfile
@@ -20,10 +19,11 @@ from fscil.teach.project.connection import connect, connect_to_read
 from fscil.teach.project.files import write_whole
 from fscil.teach.project.inspection import FILE, Contents, DamagedError, inspect
 from fscil.teach.project.leftovers import beside, clear, workplace
+from fscil.teach.project.making import WEIGHTS
 from fscil.teach.project.note import NOTE, Note
 from fscil.teach.project.trash import is_own, stored_content
 
-_PLAIN = re.compile(rf"{re.escape(FILE)}|{re.escape(NOTE)}|state/(encoder|embedding)\.(safetensors|onnx)")
+_PLAIN = {FILE, NOTE, *(f"state/{name}" for name in WEIGHTS)}  # beside images/
 
 
 def backup(project: Path, target: Path) -> Note:
@@ -57,7 +57,7 @@ def _pack(project: Path, folder: Path, contents: Contents, target: Path) -> None
         archive.writestr(NOTE, json.dumps(asdict(contents.now), indent=2) + "\n")
         archive.write(folder / FILE, FILE)
         for file in sorted((project / "state").glob("*")):
-            if _PLAIN.fullmatch(f"state/{file.name}"):
+            if f"state/{file.name}" in _PLAIN:
                 archive.write(file, f"state/{file.name}")
         for name in contents.pictures:
             archive.writestr(f"images/{name}", stored_content(project, name))
@@ -102,7 +102,7 @@ def _refuse_foreign(members: list[zipfile.ZipInfo]) -> None:
         raise ValueError("a name stands in it twice")
     for member in members:
         folder, _, name = member.filename.rpartition("/")
-        known = is_own(name) and name[0] != "." if folder == "images" else _PLAIN.fullmatch(member.filename)
+        known = is_own(name) and name[0] != "." if folder == "images" else member.filename in _PLAIN
         if not known or stat.S_IFMT(member.external_attr >> 16) not in (0, stat.S_IFREG):
             raise ValueError(f"it holds {member.filename[:80]!r}")
         if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:

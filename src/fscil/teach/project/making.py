@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from fscil.teach.project.note import NOTE
 from fscil.teach.project.transaction import flush_folder
 from fscil.teach.project.trash import is_own
 
+# What a project keeps of its encoder, in state/.
+WEIGHTS = tuple(f"{what}.{kind}" for what in ("encoder", "embedding") for kind in ("safetensors", "onnx"))
 WORK = r"\.project-fscil-[0-9a-f]{8}"  # names of folders that projects are put together in
 
 
@@ -72,7 +75,7 @@ def _move_up(work: Path, path: Path) -> None:
 
 
 def _refuse_used(path: Path) -> None:
-    refuse_links(path)
+    refuse_foreign(path)
     if (path / FILE).exists():
         raise InputError(f"{path} is a project already; open it, or choose another folder.")
     # What an interrupted making left behind does not count.
@@ -83,8 +86,18 @@ def _refuse_used(path: Path) -> None:
             raise InputError(f"{path} is not empty; choose an empty or new folder for the project.")
 
 
-def refuse_links(path: Path) -> None:
-    """A project writes and moves files in its own folder only, never where a link leads."""
-    for name in ("images", "trash", "state", NOTE, FILE, f"{FILE}-wal", f"{FILE}-shm"):
-        if (path / name).is_symlink():
-            raise InputError(f"{path / name} is a symbolic link; put what it leads to in its place, or remove it.")
+def refuse_foreign(path: Path) -> None:
+    """A project writes and moves files in its own folder only, never where a link leads, and opens no pipe or device:
+    one never ends, or never begins.
+    """
+    folders = {path / name: stat.S_ISDIR for name in ("images", "trash", "state")}
+    files = {path / name: stat.S_ISREG for name in (NOTE, FILE, f"{FILE}-wal", f"{FILE}-shm")}
+    weights = {path / "state" / name: stat.S_ISREG for name in WEIGHTS}
+    for place, is_right in (folders | files | weights).items():
+        with contextlib.suppress(OSError):  # not there, or not to be seen
+            mode = place.lstat().st_mode
+            if stat.S_ISLNK(mode):
+                raise InputError(f"{place} is a symbolic link; put what it leads to in its place, or remove it.")
+            if not is_right(mode):
+                what = "a folder" if place in folders else "a plain file"
+                raise InputError(f"{place} is not {what}, as in every project; remove it, or restore a backup.")

@@ -18,6 +18,7 @@ from pathlib import Path
 from fscil.core.errors import InputError
 
 NOTE = "project.json"
+_MOST = 10_000  # characters; what is longer is no note
 _PENDING = re.compile(r"\.project-fscil-[0-9a-f]{8}\.json")
 
 
@@ -37,7 +38,8 @@ class Note:
         """None where there is none: the project is older than notes, or its note was lost."""
         path = project / NOTE
         try:
-            fields = json.loads(path.read_text(encoding="utf-8"))
+            with path.open(encoding="utf-8") as file:
+                fields = json.loads(file.read(_MOST))
             note = cls(**fields)
             if not isinstance(note.digest, str) or any(
                 type(number) is not int for number in (note.generation, note.classes, note.images)

@@ -22,7 +22,7 @@ from fscil.teach.project.connection import connect, connect_to_read, is_damage, 
 from fscil.teach.project.files import cause
 from fscil.teach.project.inspection import FILE, DamagedError, read_contents
 from fscil.teach.project.leftovers import clear
-from fscil.teach.project.making import WORK, refuse_links
+from fscil.teach.project.making import WORK, refuse_foreign
 from fscil.teach.project.note import NOTE, Note, drop_pending
 from fscil.teach.project.tally import VERSION, Tally, schema, total
 from fscil.teach.project.transaction import Transaction, image_path
@@ -49,7 +49,13 @@ class Store:
             raise InputError(f"You have no right to enter a folder above {path}; ask its owner for it.") from None
         if not found:
             raise InputError(f"{path} is not a project; make one with `fscil teach init {path}`.")
-        refuse_links(path)
+        refuse_foreign(path)
+        self._opened = database.stat()
+        if not readonly and self._opened.st_nlink > 1:
+            raise InputError(
+                f"{database} is one file with another one elsewhere (a hard link), which every change would change as "
+                f"well; put a copy in its place."
+            )
         try:
             self._reader, self._frozen = open_checked(path)
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # the latter: SQLite quotes what it stumbled over
@@ -102,6 +108,8 @@ class Store:
     def all(self, query: str, *values: Any) -> list[Any]:
         with self._reading:
             try:
+                if not self._reader.in_transaction:
+                    self._refuse_replaced()
                 # What is read without locks is read anew once somebody has written.
                 if self._frozen and not self._reader.in_transaction and self._frozen != stamp_of(self._database):
                     self._reader.close()
@@ -145,6 +153,7 @@ class Store:
         if self._writer is None:
             raise InputError(f"The project {self.path} is open for reading only; open it for writing.")
         with self._writing:
+            self._refuse_replaced()
             self._begin(self._writer)
             pending = None
             try:
@@ -194,6 +203,13 @@ class Store:
                 yield
             finally:
                 self.all("COMMIT")
+
+    def _refuse_replaced(self) -> None:
+        """What is written to a database that has lost its name, as when a backup was restored, is lost with it."""
+        with contextlib.suppress(OSError):
+            if os.path.samestat(self._opened, self._database.stat()):
+                return
+        raise InputError(f"The database of {self.path} was removed or replaced while it was open; open it again.")
 
     def _begin(self, writer: sqlite3.Connection) -> None:
         try:

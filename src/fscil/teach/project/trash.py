@@ -1,14 +1,17 @@
 """Image files that no row names go to trash/, and come back when a row names them again. None is deleted."""
 
+import errno
 import hashlib
 import itertools
 import logging
 import os
 import re
+import stat
 from pathlib import Path
 
 from fscil.core.errors import InputError
 from fscil.data.images import SUFFIX_OF
+from fscil.teach.project.limits import MAX_FILE_BYTES
 
 # What a project writes into images/, whole or under its temporary name; nothing else there is touched.
 _OWN = re.compile(rf"(?:[0-9a-f]{{64}}|\.[0-9a-f]{{64}}-(?:fscil-)?[0-9a-f]{{8}})(?:{'|'.join(SUFFIX_OF.values())})")
@@ -55,14 +58,14 @@ def damaged_pictures(project: Path, names: list[str]) -> dict[str, str]:
 def in_trash(trash: Path, name: str) -> Path | None:
     """A file with the content that an image's name, its hash, stands for."""
     places = itertools.chain([trash / name], trash.glob(f"{name}.*")) if is_own(name) else ()
-    return next((p for p in places if p.is_file() and hashlib.sha256(p.read_bytes()).hexdigest() == name[:64]), None)
+    return next((place for place in places if _has(place, name)), None)
 
 
 def stored_content(project: Path, name: str) -> bytes:
     """The content that an image's name, its hash, stands for, wherever it is; who only reads moves nothing back."""
     path = project / "images" / name
     try:
-        content = path.read_bytes()
+        content = _read(path)
         if hashlib.sha256(content).hexdigest() == name[:64]:
             return content
         wrong = "is damaged"
@@ -71,4 +74,20 @@ def stored_content(project: Path, name: str) -> bytes:
     kept = in_trash(project / "trash", name)
     if kept is None:
         raise InputError(f"The image file {path} {wrong}; bring it back from a backup, or remove the image.")
-    return kept.read_bytes()
+    return _read(kept)
+
+
+def _has(path: Path, name: str) -> bool:
+    try:
+        return hashlib.sha256(_read(path)).hexdigest() == name[:64]
+    except OSError:
+        return False
+
+
+def _read(path: Path) -> bytes:
+    """Of a plain file, not larger than what a project takes: a pipe would never end, nor a device."""
+    with open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)), "rb") as file:
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_BYTES:
+            raise OSError(errno.EINVAL, "it is no picture of this project")
+        return file.read(MAX_FILE_BYTES)
