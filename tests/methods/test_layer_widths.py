@@ -23,7 +23,7 @@ from fscil.methods.base import Method
 from fscil.methods.gaussians import ClassGaussians
 from fscil.methods.layer_stack import LayerStack, levelled
 from fscil.methods.raw_layers import RawLayers
-from fscil.methods.rectifier import Rectifier
+from fscil.backbones.rectifier import Rectifier
 from fscil.training.checkpoint import Checkpoint, Classifier
 
 WIDTHS = (6, 3, 9)

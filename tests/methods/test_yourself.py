@@ -16,7 +16,7 @@ from fscil.core.errors import InputError
 from fscil.data.session import View
 from fscil.methods import YourSelf, make
 from fscil.methods.gaussians import ClassGaussians
-from fscil.methods.rectifier import Rectifier
+from fscil.backbones.rectifier import Rectifier
 from fscil.methods.relations import (
     class_relation,
     cosine_constraint,

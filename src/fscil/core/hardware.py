@@ -55,6 +55,15 @@ def settle(config: Config) -> None:
         torch.set_num_threads(wanted)
 
 
+def take_one_thread() -> None:
+    """For small work: threads that wait for each other take more of the CPU than the work itself."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
+
+    torch.set_num_threads(1)
+    threadpool_limits(limits=1)  # numpy's products
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # scipy's, which brings a library of its own when it is first needed
+
+
 def threads_of(config: Config) -> int:
     """How many a recipe takes on a CPU; 0: as many as it is given.
 

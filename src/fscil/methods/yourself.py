@@ -23,7 +23,7 @@ from fscil.methods.base import FirstStep, Method, class_means, dampened_sgd, fea
 from fscil.methods.gaussians import ClassGaussians
 from fscil.methods.layer_stack import LayerStack, levelled
 from fscil.methods.networks import tuning
-from fscil.methods.rectifier import Rectifier
+from fscil.backbones.rectifier import Rectifier
 from fscil.methods.relations import (
     Judged,
     added,
