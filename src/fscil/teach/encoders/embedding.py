@@ -19,9 +19,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fscil.backbones.rectifier import Rectifier
 from fscil.core.errors import InputError
 from fscil.data.session import Session, View
-from fscil.backbones.rectifier import Rectifier
 from fscil.teach.learning.knowledge import Space, principal_axes, rejoin
 from fscil.training.checkpoint import read_tensors, save_tensors
 
