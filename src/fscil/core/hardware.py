@@ -5,6 +5,7 @@ import logging
 import os
 import platform
 import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import torch
 
 from fscil import __version__
 from fscil.core.config import Config
-from fscil.core.errors import InputError
+from fscil.core.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -25,9 +26,14 @@ _STATUS, _CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")  # Li
 
 def make_fabric(config: Config) -> "Fabric":
     from lightning.fabric import Fabric  # here, as it takes more than a second to import and only training needs it
+    from lightning.fabric.strategies import STRATEGY_REGISTRY
 
-    # Every new Fabric announces its precision; the config says so already.
+    # Every new Fabric announces its precision, which the config says already, and where SLURM is installed that one
+    # might use it, for which there is --engine.
     logging.getLogger("lightning").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", "The `srun` command is available")
+    if config.strategy not in (known := ["auto", *STRATEGY_REGISTRY.available_strategies()]):
+        raise InputError(f"There is no strategy '{config.strategy}'; {nearest(config.strategy, known)}")
     accelerator = pick_device(config.accelerator).type
     precision = config.precision
     if precision == "auto":
