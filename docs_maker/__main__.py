@@ -16,6 +16,7 @@ from pathlib import Path
 from matplotlib.figure import Figure
 
 from docs_maker import data_page, growth_figures, growth_page, teach_page
+from docs_maker.former import differing
 from docs_maker.gacc_page import BLOCKS, FIGURES
 from docs_maker.method_pages import method_pages
 from docs_maker.methods_index import methods_index
@@ -67,7 +68,7 @@ def generated(docs: Path, results: Path) -> dict[Path, str]:
     # Only next to the sources: docs of another project have no package to ship numbers with.
     if (sources := docs.parent / "src" / "fscil").is_dir():
         pages[sources / "results" / SHIPPED.name] = json.dumps(measured(results), indent=1) + "\n"
-        pages[sources / "results" / SHIPPED_DURATIONS.name] = as_lines(durations(results))
+        pages[sources / "results" / SHIPPED_DURATIONS.name] = as_lines(durations(results, unusual=differing))
         pages[sources / "experiments" / catalogue.STORED.name] = catalogue.as_text()
         pages[docs / "methods" / "README.md"] = methods_index(docs, results)
     return pages

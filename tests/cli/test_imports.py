@@ -29,10 +29,12 @@ SLOW = (
     "timm",
     "lightning",
     "scipy",
+    "scipy.optimize",
     "sklearn",
     "matplotlib",
     "onnx",
     "fastapi",
+    "fscil.methods",
 )
 PROBE = f"""
 import atexit, json, pathlib, sys
@@ -110,7 +112,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_prediction_loads_its_network_and_no_other(project: Path, loaded_by: Loaded) -> None:
     found = loaded_by("predict", project, project.parent / "new.png")
-    assert set(found) <= {"torch", "scipy"}  # scipy calibrates
+    assert set(found) <= {"torch", "scipy"}  # scipy solves
 
 
 @pytest.mark.skipif(not LITE[0].installed(), reason="needs fscil[photos]")

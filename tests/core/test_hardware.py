@@ -108,5 +108,5 @@ print(fscil.core.hardware.peak_memory_mb.__name__)
 def test_what_this_machine_cannot_do_is_said() -> None:
     with pytest.raises(InputError, match="no device 'tpu'"):
         hardware.pick_device("tpu")
-    with pytest.raises(InputError, match="does not work on this machine"):
-        hardware.make_fabric(Config(accelerator="cpu", strategy="no_such_strategy"))
+    with pytest.raises(InputError, match="no strategy 'ddp_spwan'; did you mean 'ddp_spawn'"):
+        hardware.make_fabric(Config(accelerator="cpu", strategy="ddp_spwan"))

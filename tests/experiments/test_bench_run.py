@@ -328,6 +328,7 @@ def test_a_trained_network_needs_no_teacher_any_more(tmp_path: Path) -> None:
         (["--data", "digits", "--recipe", "glyphs"], "is for the data set glyphs"),
         (["--data", "digits", "--methods", "yourslef"], "did you mean 'yourself'"),
         (["--data", "digits", "--methods", ","], "names no method"),
+        (["--data", "digits", "--methods", "teen,lazy,teen"], "names 'teen' twice"),
         (["--data", "digits", "--engine", "clouds"], "local, cores, ray or slurm"),
         (["--data", "digits", "--device", "quantum"], "no device 'quantum'"),
         (["--data", "digits", "--set", "train.epoch=1"], "did you mean 'epochs'"),

@@ -13,6 +13,7 @@ from feature_worlds import make_world
 from tiny_benchmark import BASE, CPU, tiny_benchmark
 from torch import nn
 
+from fscil.backbones.rectifier import Rectifier
 from fscil.core.config import BackboneConfig, TrainConfig
 from fscil.core.errors import InputError
 from fscil.data import Session, View
@@ -23,7 +24,6 @@ from fscil.methods.base import Method
 from fscil.methods.gaussians import ClassGaussians
 from fscil.methods.layer_stack import LayerStack, levelled
 from fscil.methods.raw_layers import RawLayers
-from fscil.methods.rectifier import Rectifier
 from fscil.training.checkpoint import Checkpoint, Classifier
 
 WIDTHS = (6, 3, 9)

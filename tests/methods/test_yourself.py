@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from feature_worlds import BASE, DIM, make_world
 from torch import nn
 
+from fscil.backbones.rectifier import Rectifier
 from fscil.core.errors import InputError
 from fscil.data.session import View
 from fscil.methods import YourSelf, make
 from fscil.methods.gaussians import ClassGaussians
-from fscil.methods.rectifier import Rectifier
 from fscil.methods.relations import (
     class_relation,
     cosine_constraint,

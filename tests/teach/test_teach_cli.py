@@ -18,6 +18,7 @@ from PIL import Image
 from teach_samples import NOVEL, characters, encoded
 
 from fscil.cli import main as cli
+from fscil.teach import Learner
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -199,3 +200,22 @@ def test_photographs_in_a_project_for_characters_are_warned_of(run: Run, project
     scene = np.random.default_rng(0).integers(0, 256, (6, 6, 3), dtype=np.uint8)
     Image.fromarray(scene).resize((200, 160), Image.Resampling.BICUBIC).save(tmp_path / "scene.png")
     assert "--encoder photos" in run("teach", "add", project, "scene", tmp_path / "scene.png")[2]
+
+
+LEAVING = """
+import atexit, gc, sys, types
+atexit.register(lambda: print("frozen", gc.get_freeze_count() > 0))
+if sys.argv.pop(1) == "complaining":
+    sys.modules["triton"] = types.ModuleType("triton")
+from fscil.cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize(("beside", "frozen"), [("nothing", True), ("complaining", False)])
+def test_a_process_that_ends_looks_through_nothing(tmp_path: Path, beside: str, frozen: bool) -> None:
+    """Or does, where a module of torch would complain of what is left."""
+    Learner.create(tmp_path / "p", encoder="glyphs").close()
+    words = [sys.executable, "-c", LEAVING, beside, "teach", "list", str(tmp_path / "p")]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == f"frozen {frozen}"

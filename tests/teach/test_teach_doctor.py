@@ -15,8 +15,10 @@ from fscil.core.errors import InputError
 from fscil.core.matrix import AccuracyMatrix
 from fscil.metrics import summary
 from fscil.teach import Diagnosis, Finding, Learner
+from fscil.teach.learning import doctor
 from fscil.teach.learning.expectation import wilson
 from fscil.teach.learning.head import Head
+from fscil.teach.learning.knowledge import ClassMemory, Knowledge, Space
 
 
 def kinds(diagnosis: Diagnosis) -> dict[str, list[Finding]]:
@@ -95,6 +97,28 @@ def test_near_duplicates(learner: Learner) -> None:
     (finding,) = kinds(learner.doctor())["same_picture_two_classes"]
     assert finding.severity == "problem"
     assert set(finding.classes) == {NOVEL[0], NOVEL[1]}
+
+
+def test_each_pair_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In slices, against all pairs in a loop: who looks like whom in another class."""
+    rng = np.random.default_rng(0)
+    turns = rng.integers(0, 12, (4, 5)) * np.pi / 6  # twelve directions, so that many are the same
+    vectors = np.stack([np.cos(turns), np.sin(turns)], -1).astype(np.float32)
+    space = Space(((2, 1.0),), 0.7)
+    memories = [
+        ClassMemory.make(at, f"c{at}", [f"{at}{row}" for row in range(5)], vectors[at], space) for at in (0, 1, 2, 3)
+    ]
+    images = [(f"{at}{row}", vectors[at, row]) for at in range(4) for row in range(5)]
+    expected = [
+        [one, other]
+        for place, (one, seen) in enumerate(images)
+        for other, too in images[place + 1 :]
+        if one[0] != other[0] and seen @ too > 0.99
+    ]
+    assert expected
+    monkeypatch.setattr(doctor, "SLICE", 7)
+    found = doctor._doubles(Knowledge(tuple(memories), space), {image: image for image, _ in images})
+    assert [each.images for each in found if each.kind == "same_picture_two_classes"] == expected
 
 
 def test_an_image_in_the_wrong_class(learner: Learner) -> None:

@@ -165,7 +165,7 @@ def test_timm_weights_that_changed(weights: Path, tmp_path: Path) -> None:
     ("name", "words"),
     [
         ("glyph", "did you mean 'glyphs'"),
-        ("timm:resnet5000", "timm has no model"),
+        ("timm:resnet5000", "timm has no network 'resnet5000'; did you mean"),
         ("timm:resnet10t@absent.safetensors", "does not exist"),
         ("/dev/null", "not a readable checkpoint"),
     ],

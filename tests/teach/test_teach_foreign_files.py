@@ -36,7 +36,14 @@ def move_away(place: Path) -> None:
 @pytest.mark.parametrize("readonly", [False, True])
 @pytest.mark.parametrize(
     "name",
-    ["images", "trash", "state", "state/encoder.onnx", "project.json", *(f"project.sqlite{e}" for e in ("-wal", "-shm"))],
+    [
+        "images",
+        "trash",
+        "state",
+        "state/encoder.onnx",
+        "project.json",
+        *(f"project.sqlite{e}" for e in ("-wal", "-shm")),
+    ],
 )
 def test_pipes_are_refused(project: Path, name: str, readonly: bool) -> None:
     """Whoever reads one waits for ever."""

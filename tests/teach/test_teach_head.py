@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize_scalar
 from scipy.special import softmax
 from sklearn.kernel_ridge import KernelRidge as Reference
 
@@ -312,3 +313,12 @@ def test_the_order_of_teaching_does_not_matter_in_blocks(monkeypatch: pytest.Mon
     monkeypatch.setattr(kernel_ridge, "ANCHORS", 6)
     monkeypatch.setattr(kernel_ridge, "CHUNK", 5)
     test_the_order_of_teaching_does_not_matter()
+
+
+@pytest.mark.parametrize("valley", [-3.0, -0.4, 0.0, 1.7, 3.4])
+def test_the_valley_is_where_scipy_finds_it(valley: float) -> None:
+    def cost(x: float) -> float:
+        return float(np.cosh(x - valley) + 0.3 * abs(x - valley))
+
+    expected = minimize_scalar(cost, bounds=(-3.4, 3.4), method="bounded", options={"xatol": 1e-7}).x
+    assert calibration._lowest(cost, -3.4, 3.4) == pytest.approx(expected, abs=2 * calibration.CLOSE)

@@ -460,3 +460,19 @@ def test_teaching_needs_nothing_that_windows_lacks(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-W", "ignore", "-c", program, str(tmp_path / "p")]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "light\n"
+
+
+@pytest.mark.parametrize(("width", "images", "one"), [(128, None, True), (1280, None, False), (1280, 3, True)])
+def test_few_images_are_looked_at_on_one_thread(
+    learner: Learner, monkeypatch: pytest.MonkeyPatch, width: int, images: int | None, one: bool
+) -> None:
+    taken = []
+    monkeypatch.setattr("fscil.core.hardware.take_one_thread", lambda: taken.append(True))
+    learner.close()
+    with Learner.open(learner.path) as again:
+        again._reference = dataclasses.replace(again._reference, dim=width)
+        again.settle_threads(images)
+        assert not taken
+        monkeypatch.setattr("fscil.teach.encoders.loading.load", lambda reference, state: object())
+        assert again.encoder
+    assert bool(taken) is one

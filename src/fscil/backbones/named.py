@@ -20,7 +20,7 @@ from fscil.core.weights_packages import BY_NETWORK
 
 def created(config: BackboneConfig) -> nn.Module:
     """The network without a classifier."""
-    _check_name(config.name)
+    _check_setting(config.name)
     options: dict[str, Any] = {"drop_path_rate": config.drop_path} if config.drop_path else {}
     try:
         if config.pretrained and config.name in BY_NETWORK:
@@ -28,10 +28,7 @@ def created(config: BackboneConfig) -> nn.Module:
             fill(filled, BY_NETWORK[config.name])
             filled.reset_classifier(0)
             return cast(nn.Module, filled)
-        # Without a connection the hub logs each of its ten tries; one sentence at the end is enough.
-        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
-        model: nn.Module = timm.create_model(config.name, pretrained=config.pretrained, num_classes=0, **options)
-        return model
+        return from_timm(config.name, pretrained=config.pretrained, **options)
     except InputError:
         raise
     except (RuntimeError, TypeError, AssertionError, ValueError) as error:  # no such tag, no such option
@@ -62,7 +59,7 @@ def source(config: BackboneConfig, model: nn.Module) -> str:
 
 def depth_of(config: BackboneConfig) -> int:
     """How many stages or blocks a network of this name has features after; it is built without weights or memory."""
-    _check_name(config.name)
+    _check_setting(config.name)
     with torch.device("meta"):
         model: Any = timm.create_model(config.name, num_classes=0)
     return len(model.blocks) if config.kind == "vit" else layer_count(model)
@@ -74,14 +71,27 @@ def layer_count(model: nn.Module) -> int:
     return len(info) if info and hasattr(model, "forward_intermediates") else 0
 
 
-def _check_name(name: str) -> None:
-    if not name:
-        raise InputError("backbone.kind=timm needs backbone.name, such as resnet18 or tf_efficientnet_lite0.")
+def check_name(name: str, setting: str = "") -> None:
+    """`setting`: where the name stands, if a user may not know."""
     plain = name.split(".")[0]
     if not timm.is_model(plain):
         close = difflib.get_close_matches(plain, timm.list_models(), n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(close)}?" if close else "see timm.list_models()."
-        raise InputError(f"timm has no network '{name}' (backbone.name); {hint}")
+        raise InputError(f"timm has no network '{name}'{setting and f' ({setting})'}; {hint}")
+
+
+def from_timm(name: str, *, pretrained: bool, **options: Any) -> nn.Module:
+    """Without a classifier. timm raises many kinds of errors when weights cannot be fetched."""
+    # Without a connection the hub logs each of its ten tries; one sentence at the end is enough.
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+    model: nn.Module = timm.create_model(name, pretrained=pretrained, num_classes=0, **options)
+    return model
+
+
+def _check_setting(name: str) -> None:
+    if not name:
+        raise InputError("backbone.kind=timm needs backbone.name, such as resnet18 or tf_efficientnet_lite0.")
+    check_name(name, "backbone.name")
 
 
 def _tags(config: BackboneConfig) -> str:

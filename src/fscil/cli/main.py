@@ -7,7 +7,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import fscil
-from fscil.cli import ablate, bench, paper, run, share, show, teach, tune
+from fscil.cli import ablate, ask, bench, paper, run, share, show, teach, tune
 from fscil.cli.options import say
 from fscil.core.errors import FaultError, InputError
 
@@ -48,10 +48,10 @@ _COMMANDS: dict[str, Callable[..., None]] = {
     "metrics": show.metrics,
     "methods": show.methods,
     "datasets": show.datasets,
-    "predict": teach.predict,
-    "doctor": teach.doctor,
-    "export": teach.export,
-    "serve": teach.serve,
+    "predict": ask.predict,
+    "doctor": ask.doctor,
+    "export": ask.export,
+    "serve": ask.serve,
 }
 for name, command in _COMMANDS.items():
     app.command(name)(command)

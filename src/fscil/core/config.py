@@ -269,6 +269,10 @@ def _path(recipe: str, child: Path | None = None) -> Path:
         if child:
             wrong = f"The recipe {child} extends '{recipe}', which does not exist"
         close = did_you_mean(recipe, stored)
+        if (folder := Path(recipe).expanduser()).is_dir() and not child:
+            close = f"for the images in that folder: fscil run folder --set data.path={folder}."
+        elif alike := [name for name in recipes() if name.startswith(f"{recipe}_")]:
+            close = f"there are {', '.join(alike)}."
         short = ", ".join(name for name in recipes() if "_" not in name)
         raise InputError(
             f"{wrong}; {close} Valid: {short}; of single methods as `fscil methods` lists them. Or give a .toml file."

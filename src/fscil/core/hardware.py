@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ import torch
 
 from fscil import __version__
 from fscil.core.config import Config
-from fscil.core.errors import InputError
+from fscil.core.errors import InputError, nearest
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -29,9 +30,14 @@ def make_fabric(config: Config, *, alone: bool = False) -> "Fabric":
     # Here, as it takes more than a second to import and only training needs it.
     from lightning.fabric import Fabric
     from lightning.fabric.plugins.environments import LightningEnvironment
+    from lightning.fabric.strategies import STRATEGY_REGISTRY
 
-    # Every new Fabric announces its precision; the config says so already.
+    # Every new Fabric announces its precision, which the config says already, and where SLURM is installed that one
+    # might use it, for which there is --engine.
     logging.getLogger("lightning").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", "The `srun` command is available")
+    if config.strategy not in (known := ["auto", *STRATEGY_REGISTRY.available_strategies()]):
+        raise InputError(f"There is no strategy '{config.strategy}'; {nearest(config.strategy, known)}")
     accelerator = pick_device(config.accelerator).type
     precision = config.precision
     if precision == "auto":
@@ -84,6 +90,15 @@ def settle(config: Config) -> None:
     wanted = threads_of(config) or _given_threads
     if wanted != torch.get_num_threads():
         torch.set_num_threads(wanted)
+
+
+def take_one_thread() -> None:
+    """For small work: threads that wait for each other take more of the CPU than the work itself."""
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
+
+    torch.set_num_threads(1)
+    threadpool_limits(limits=1)  # numpy's products
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # scipy's, which brings a library of its own when it is first needed
 
 
 def threads_of(config: Config) -> int:

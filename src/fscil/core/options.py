@@ -108,9 +108,16 @@ def build(kind: type[T], values: Mapping[str, Any], where: str = "") -> T:
     arguments = {}
     for key, value in values.items():
         if key not in names:
-            raise InputError(f"Unknown key '{where}{key}'; {nearest(key, names)}")
+            raise InputError(f"Unknown key '{where}{key}'; {_below(kind, key, where)}{nearest(key, names)}")
         arguments[key] = _fit(types[key], value, f"{where}{key}")
     return kind(**arguments)
+
+
+def _below(kind: type[Any], key: str, where: str) -> str:
+    """A hint where a group inside this one has the key."""
+    groups = {name: each for name, each in _types(kind).items() if dataclasses.is_dataclass(each)}
+    found = next((name for name, each in groups.items() if key in _types(each)), None)
+    return f"did you mean '{where}{found}.{key}'? " if found else ""
 
 
 def to_dict(config: Any) -> dict[str, Any]:

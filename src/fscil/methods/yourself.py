@@ -14,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from fscil.backbones.rectifier import Rectifier
 from fscil.core.errors import InputError
 from fscil.core.hardware import coarse_products
 from fscil.core.options import Amount, BelowOne, Count, Positive, Share, Whole
@@ -23,7 +24,6 @@ from fscil.methods.base import FirstStep, Method, class_means, dampened_sgd, fea
 from fscil.methods.gaussians import ClassGaussians
 from fscil.methods.layer_stack import LayerStack, levelled
 from fscil.methods.networks import tuning
-from fscil.methods.rectifier import Rectifier
 from fscil.methods.relations import (
     Judged,
     added,

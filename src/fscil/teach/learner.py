@@ -17,10 +17,9 @@ from fscil.core.progress import Update
 from fscil.teach.encoders import loading
 from fscil.teach.folders import learn_folders
 from fscil.teach.learning.encoder import Encoder, Reference
-from fscil.teach.learning.knowledge import principal_axes
 from fscil.teach.learning.prose import finding_key
 from fscil.teach.learning.snapshot import Snapshot, load_snapshot
-from fscil.teach.project import changes, files, pictures, records
+from fscil.teach.project import changes, contents, files, pictures, records
 from fscil.teach.project.backup import backup
 from fscil.teach.project.leftovers import beside, clear
 from fscil.teach.project.limits import MAX_IMAGES_AT_ONCE, class_name
@@ -28,13 +27,12 @@ from fscil.teach.project.making import assembled
 from fscil.teach.project.note import NOTE
 from fscil.teach.project.pictures import Picture, Source
 from fscil.teach.project.store import Store
-from fscil.teach.project.transaction import image_path, no_such_class
-from fscil.teach.project.trash import stored_content
 
 RIVALS = 3
 SLICE = 256  # images that are decoded together
 _NO_PIXELS = np.empty(0, dtype=np.uint8)  # in place of pixels that are not needed any more
-SMALL = 128  # width of features, below which a network is fastest on one thread
+SMALL = 128  # width of features, up to which a network is fastest on one thread
+FEW = 32  # images, up to which any is: eight photographs take 0.24 s of CPU on one and 0.91 on two, beside other work
 
 
 class Learner:
@@ -139,11 +137,13 @@ class Learner:
         """Is there a note of what the database must hold, or is the project older than notes?"""
         return (self.path / NOTE).exists() or self._store.meta("schema") == "1"
 
-    def settle_threads(self) -> None:
+    def settle_threads(self, images: int | None = None) -> None:
         """For programs that own their process: a small network is fastest on one thread, as two would spend more time
-        waiting for each other than computing, most of all on a busy machine. Takes effect when the network is loaded.
+        waiting for each other than computing, most of all on a busy machine; and so is any that is shown few `images`
+        (None: it is not known how many). Takes effect when the network is loaded.
         """
-        self._one_thread = self._reference.dim <= SMALL and self._reference.kind != "onnx"
+        few = images is not None and images <= FEW
+        self._one_thread = (few or self._reference.dim <= SMALL) and self._reference.kind != "onnx"
 
     @property
     def generation(self) -> int:
@@ -154,57 +154,27 @@ class Learner:
 
     def classes(self) -> list[records.ClassInfo]:
         """In the order in which they were taught, with how many images each has."""
-        rows = self._store.all(
-            "SELECT c.name, count(i.id), c.created FROM classes c "
-            "LEFT JOIN images i ON i.class_id = c.id AND i.removed_by IS NULL "
-            "WHERE c.removed_by IS NULL GROUP BY c.id ORDER BY c.id"
-        )
-        return [records.ClassInfo(*row) for row in rows]
+        return contents.classes(self._store)
 
     def overview(self, shown: int) -> list[tuple[records.ClassInfo, list[str]]]:
         """The classes, each with the ids of its first images, all as of one moment."""
-        ids: dict[str, list[str]] = {}
-        with self._store.reading():
-            classes = self.classes()
-            for name, image_id in self._store.all(
-                "SELECT c.name, i.sha256 FROM classes c JOIN (SELECT id, class_id, sha256, row_number() "
-                "OVER (PARTITION BY class_id ORDER BY id) AS place FROM images WHERE removed_by IS NULL) i "
-                "ON i.class_id = c.id WHERE i.place <= ? AND c.removed_by IS NULL ORDER BY i.id",
-                shown,
-            ):
-                ids.setdefault(name, []).append(image_id)
-        return [(info, ids.get(info.name, [])) for info in classes]
+        return contents.overview(self._store, shown)
 
     def images(self, name: str) -> list[records.ImageInfo]:
         """The images of a class, in the order in which they came."""
-        name = self._stored(name)
-        rows = self._store.all(
-            "SELECT i.sha256, i.file, i.added FROM images i JOIN classes c ON c.id = i.class_id "
-            "WHERE c.name = ? AND c.removed_by IS NULL AND i.removed_by IS NULL ORDER BY i.id",
-            name,
-        )
-        if not rows:
-            raise no_such_class(name, [info.name for info in self.classes()])
-        return [records.ImageInfo(sha256, file, name, added) for sha256, file, added in rows]
+        return contents.images(self._store, self._stored(name))
 
     def image_bytes(self, image_id: str) -> tuple[bytes, str] | None:
         """Content as it was given and its media type; None when the project keeps only features."""
-        rows = self._store.all("SELECT sha256, media FROM images WHERE sha256 = ? AND removed_by IS NULL", image_id)
-        if not rows:
-            raise InputError(f"There is no image {image_id[:64]!r} in the project.")
-        if not self.keeps_images:
-            return None
-        return stored_content(self.path, image_path(self.path, *rows[0]).name), rows[0][1]
+        return contents.image_bytes(self._store, image_id, kept=self.keeps_images)
 
     def picture_names(self) -> list[str]:
         """The files in images/ that the project needs, also for undoing; none where it keeps only features."""
-        rows = self._store.all("SELECT sha256, media FROM images") if self.keeps_images else []
-        return [image_path(self.path, *row).name for row in rows]
+        return contents.picture_names(self._store) if self.keeps_images else []
 
     def history(self) -> list[records.Change]:
         """Every change, the undone ones included."""
-        rows = self._store.all("SELECT number, at, what, undone FROM changes ORDER BY number")
-        return [records.Change(number, at, what, bool(undone)) for number, at, what, undone in rows]
+        return contents.history(self._store)
 
     # Changes
 
@@ -237,7 +207,7 @@ class Learner:
             skipped += [item for item in read if isinstance(item, records.Skipped)]
         features = np.concatenate(parts)
         added, known = changes.add_images(self._store, name, usable, features, keep=self.keeps_images)
-        rivals = self._rivals(name) if added else []
+        rivals = self.snapshot().rivals(name, RIVALS) if added else []
         return records.Learned(name, added, skipped + known, time.perf_counter() - started, rivals)
 
     def forget(self, name: str) -> None:
@@ -308,27 +278,11 @@ class Learner:
         """A likeness, or the share of pictures of known classes that may be called unknown: the threshold is then
         estimated from the project's own images. Neither: estimated, with the usual share.
         """
-        if value is not None and false_alarms is not None:
-            raise InputError("Give a threshold or a rate of false alarms, not both.")
-        if value is not None and not -1 <= float(value) <= 1:
-            raise InputError(f"The threshold is a likeness from -1 to 1; got {value}.")
-        if false_alarms is not None and not 0 <= float(false_alarms) < 1:
-            raise InputError(f"False alarms are a share of the pictures, from 0 to below 1; got {false_alarms}.")
-        changes.set_threshold(
-            self._store,
-            None if value is None else float(value),
-            None if false_alarms is None else float(false_alarms),
-        )
+        changes.set_threshold(self._store, value, false_alarms)
 
     def map(self) -> list[records.MapPoint]:
         """Two coordinates per image. With an encoder that knows its base classes the axes are theirs and stay."""
-        knowledge = self.snapshot().knowledge
-        axes = self.encoder.axes if self.encoder.axes.size else principal_axes(knowledge.prototypes)
-        return [
-            records.MapPoint(image_id, memory.name, float(x), float(y))
-            for memory in knowledge.memories
-            for image_id, (x, y) in zip(memory.ids, memory.vectors @ axes.T, strict=True)
-        ]
+        return self.snapshot().map(self.encoder.axes)
 
     def doctor(self, test_folder: str | Path | None = None, base: int | None = None) -> records.Diagnosis:
         """What is good and bad about the project's images, and what to do.
@@ -345,7 +299,7 @@ class Learner:
             test = examine(snapshot, self.encoder, Path(test_folder).expanduser(), base)
         # An image that another process removes meanwhile has its id for a name.
         files = {image_id: image_id[:12] for memory in snapshot.knowledge.memories for image_id in memory.ids}
-        files |= dict(self._store.all("SELECT sha256, file FROM images WHERE removed_by IS NULL"))
+        files |= contents.files(self._store)
         kept = frozenset(json.loads(self._store.meta(changes.KEPT) or "[]"))
         return diagnose(snapshot, files, test, kept)
 
@@ -371,9 +325,9 @@ class Learner:
         with self._encoder_lock:
             if self._encoder is None:
                 if self._one_thread:
-                    import torch
+                    from fscil.core.hardware import take_one_thread
 
-                    torch.set_num_threads(1)
+                    take_one_thread()
                 self._encoder = loading.load(self._reference, self.path / "state")
             return self._encoder
 
@@ -386,23 +340,13 @@ class Learner:
 
     def _stored(self, name: str) -> str:
         """The name as it is stored. One that an older version allowed is found as it is, so that it can be renamed."""
-        known = [row[0] for row in self._store.all("SELECT name FROM classes WHERE removed_by IS NULL")]
-        return name if name in known else class_name(name)
+        return name if name in contents.names(self._store) else class_name(name)
 
     def _read(self, given: list[Any], *, keep: bool) -> Iterator[list[Picture | records.Skipped]]:
         """In slices, so that a long list of photographs is never in memory as a whole."""
         for start in range(0, len(given), SLICE):
             part = given[start : start + SLICE]
             yield pictures.read_all(part, self._reference.image_size, keep=keep, first=start)
-
-    def _rivals(self, name: str) -> list[records.Rival]:
-        knowledge = self.snapshot().knowledge
-        mine = next((memory for memory in knowledge.memories if memory.name == name), None)
-        if mine is None:  # forgotten in the meantime by another process
-            return []
-        similar = knowledge.prototypes @ mine.prototype
-        others = [(float(s), m.name) for s, m in zip(similar, knowledge.memories, strict=True) if m is not mine]
-        return [records.Rival(other, s) for s, other in sorted(others, reverse=True)[:RIVALS]]
 
 
 def import_onnx(model: str | Path, path: str | Path) -> Learner:

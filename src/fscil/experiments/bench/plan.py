@@ -49,6 +49,8 @@ class BenchRequest:
                 raise InputError(f"There is no method '{name}'; {nearest(name, [*methods.REGISTRY, 'all'])}")
         if not asked:
             raise InputError("--methods names no method; give some names with commas between, or all.")
+        if twice := next((name for name in asked if asked.count(name) > 1), None):
+            raise InputError(f"--methods names '{twice}' twice; name each method once.")
         return [name for name in methods.REGISTRY if name in asked or name in (BASELINE, FLOOR)]
 
 

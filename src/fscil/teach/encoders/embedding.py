@@ -19,11 +19,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from fscil.backbones.rectifier import Rectifier
 from fscil.core.errors import InputError
 from fscil.data.session import Session, View
-from fscil.methods.rectifier import Rectifier
-from fscil.methods.whitening import within_class_whitening
-from fscil.methods.yourself import YourSelf
 from fscil.teach.learning.knowledge import Space, principal_axes, rejoin
 from fscil.training.checkpoint import read_tensors, save_tensors
 
@@ -85,6 +83,9 @@ def fit(
     stacked: Tensor, labels: Tensor, blocks: tuple[int, ...], depth: int, shrinkage: float = SHRINKAGE
 ) -> Embedding:
     """The embedding of an encoder from features (n, 1 + layers, d) of its base classes' training images."""
+    from fscil.methods.whitening import within_class_whitening  # to answer, no method need be imported
+    from fscil.methods.yourself import YourSelf
+
     embedding = Embedding(stacked.shape[1] - 1, stacked.shape[2], whitened=True)
     classes = int(labels.max()) + 1
     centre, whitening = within_class_whitening(stacked.flatten(1), labels, shrinkage)

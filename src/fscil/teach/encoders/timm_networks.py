@@ -3,7 +3,6 @@
 """
 
 import hashlib
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,9 @@ from timm.models.vision_transformer import VisionTransformer
 from torch import nn
 
 from fscil.backbones import Backbone, ViT
+from fscil.backbones.named import check_name, from_timm
 from fscil.core.config import BackboneConfig
-from fscil.core.errors import InputError, did_you_mean
+from fscil.core.errors import InputError
 from fscil.teach.encoders.embedding import Embedding
 from fscil.teach.encoders.plain_network import PlainNetwork
 from fscil.teach.encoders.torch_encoder import TorchEncoder, middle_blocks
@@ -33,9 +33,7 @@ def load_timm(name: str) -> TorchEncoder:
 
 
 def _build(name: str, file: Path | None) -> Backbone:
-    if not timm.is_model(name.split(".")[0]):
-        hint = did_you_mean(name, timm.list_models())
-        raise InputError(f"timm has no model '{name}'; {hint} `timm.list_models()` names them.")
+    check_name(name)
     model = _created(name, pretrained=file is None)
     expected = timm.data.resolve_model_data_config(model)
     size = int(expected["input_size"][-1])
@@ -43,8 +41,7 @@ def _build(name: str, file: Path | None) -> Backbone:
         _fill(model, file)
     backbone: Backbone
     if isinstance(model, VisionTransformer):
-        backbone = ViT(BackboneConfig(name=name))  # the same network; only its weights are taken from the model
-        backbone.trunk.load_state_dict(model.state_dict())
+        backbone = ViT(BackboneConfig(name=name), model)
     else:
         backbone = PlainNetwork(model, size)
     backbone.mean.copy_(torch.tensor(expected["mean"])[:, None, None])
@@ -53,10 +50,8 @@ def _build(name: str, file: Path | None) -> Backbone:
 
 
 def _created(name: str, *, pretrained: bool) -> nn.Module:
-    # Without a network the hub logs each of its ten tries; one sentence at the end is enough.
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
-        return timm.create_model(name, pretrained=pretrained, num_classes=0)
+        return from_timm(name, pretrained=pretrained)
     except Exception as error:  # timm raises many kinds when weights cannot be fetched
         raise InputError(
             f"The weights of '{name}' could not be loaded ({type(error).__name__}); connect to a network once, or give "

@@ -9,7 +9,6 @@ import torch
 
 from fscil.backbones import Backbone
 from fscil.backbones.extract import extract
-from fscil.methods import YourSelf
 from fscil.teach.encoders.embedding import Embedding, load
 from fscil.teach.learning.encoder import BATCH, Encoder, Reference
 from fscil.training.checkpoint import load_classifier
@@ -52,4 +51,6 @@ def refer_to(kind: str, name: str, network: Path) -> Reference:
 
 def middle_blocks(backbone: Backbone) -> tuple[int, ...]:
     """The blocks that YourSelf rectifies from: the three before the last; none where a network gives no layers."""
+    from fscil.methods import YourSelf  # only a new project asks
+
     return YourSelf().blocks(backbone.depth) if backbone.depth > 1 else ()

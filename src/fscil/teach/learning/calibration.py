@@ -22,6 +22,7 @@ USUAL_WEIGHT = 4.0  # images that it counts for
 USUAL_SPREAD = 0.5  # how far a logarithm may be off
 STRANGERS = 1.0  # images that the examples of what was never taught count for, all together, in the level
 TINY = 1e-12
+CLOSE = 1e-5  # of logarithms of temperature and softness
 
 
 @dataclass(frozen=True)
@@ -80,13 +81,29 @@ def level_for(false_alarms: float, known: np.ndarray, strange: np.ndarray) -> fl
 
 
 def _most_probable(cost: Callable[[float], float], usual: float) -> float:
-    from scipy.optimize import minimize_scalar  # slow to import
-
     def total(x: float) -> float:
         return cost(x) + USUAL_WEIGHT / 2 * ((x - np.log(usual)) / USUAL_SPREAD) ** 2
 
-    bounds = (np.log(usual / 30), np.log(usual * 30))
-    return float(np.exp(minimize_scalar(total, bounds=bounds, method="bounded").x))
+    return float(np.exp(_lowest(total, float(np.log(usual / 30)), float(np.log(usual * 30)))))
+
+
+def _lowest(cost: Callable[[float], float], low: float, high: float) -> float:
+    """Where a function with one valley is lowest, to `CLOSE`, by the golden section. (scipy.optimize takes a tenth of
+    a second to import, longer than all else that a project needs to learn.)
+    """
+    golden = (5**0.5 - 1) / 2
+    left, right = high - golden * (high - low), low + golden * (high - low)
+    on_left, on_right = cost(left), cost(right)
+    while high - low > CLOSE:
+        if on_left < on_right:
+            high, right, on_right = right, left, on_left
+            left = high - golden * (high - low)
+            on_left = cost(left)
+        else:
+            low, left, on_left = left, right, on_right
+            right = low + golden * (high - low)
+            on_right = cost(right)
+    return (low + high) / 2
 
 
 def _class_cost(rehearsal: Rehearsal, temperature: float) -> float:
@@ -96,6 +113,10 @@ def _class_cost(rehearsal: Rehearsal, temperature: float) -> float:
     return float((total - logits[np.arange(len(logits)), rehearsal.labels]).sum())
 
 
+def _log_logistic(values: np.ndarray) -> np.ndarray:
+    return np.asarray(-np.logaddexp(0, -values))
+
+
 def _crowd(logits: np.ndarray) -> np.ndarray:
     """(n,) logarithm of what all classes weigh together, as a multiple of the first of them."""
     return np.asarray(np.log(np.exp(logits - logits.max(1, initial=-np.inf, keepdims=True)).sum(1)))
@@ -103,14 +124,12 @@ def _crowd(logits: np.ndarray) -> np.ndarray:
 
 def _unknown_cost(rehearsal: Rehearsal, crowds: tuple[np.ndarray, np.ndarray], softness: float, level: float) -> float:
     """Of 'known' and 'unknown' alone; examples of both weigh as they are assumed to come."""
-    from scipy.special import log_expit
-
     known, strange = len(rehearsal.likeness), len(rehearsal.strange_likeness)
     cost = 0.0
     if known:
-        chances = log_expit(crowds[0] - (level - rehearsal.likeness) / softness)
+        chances = _log_logistic(crowds[0] - (level - rehearsal.likeness) / softness)
         cost -= KNOWN * (known + strange) / known * float(np.maximum(chances, np.log(TINY)).sum())
     if strange:
-        chances = log_expit((level - rehearsal.strange_likeness) / softness - crowds[1])
+        chances = _log_logistic((level - rehearsal.strange_likeness) / softness - crowds[1])
         cost -= (1 - KNOWN) * (known + strange) / strange * float(np.maximum(chances, np.log(TINY)).sum())
     return cost

@@ -18,6 +18,7 @@ from fscil.teach.project.records import CurvePoint, Diagnosis, Finding, FolderRe
 CLEARLY = 0.3  # of scores, which are about 1 for the right class and 0 for the others
 FEW = 3  # images; below, one bad image spoils a class
 ENOUGH_GAIN = 1.0  # points: a further step of the learning curve that brings less is not worth taking photographs for
+SLICE = 1000  # images that are compared with all later ones at a time: memory does not grow with the square
 NEAR_DUPLICATE = 0.985  # similarity: the same picture saved again reaches it, two pictures of one thing do not
 IMBALANCE = 10  # times as many images
 EXAMINED = 5000  # images that are left out in turn
@@ -79,12 +80,9 @@ def _doubles(knowledge: Knowledge, files: Files) -> list[Finding]:
     owner = [memory.name for memory in knowledge.memories for _ in memory.ids]
     vectors = np.concatenate([memory.vectors for memory in knowledge.memories])
     found, alike = [], Groups(len(ids))
-    for start in range(0, len(ids), 1000):  # in slices, so that memory does not grow with the square
-        similar = vectors[start : start + 1000] @ vectors.T
-        for row, second in np.argwhere(similar >= NEAR_DUPLICATE).tolist():
-            first = start + row
-            if first >= second:
-                continue
+    for start in range(0, len(ids), SLICE):
+        similar = np.triu(vectors[start : start + SLICE] @ vectors[start:].T, 1)  # each pair once
+        for first, second in (start + np.argwhere(similar >= NEAR_DUPLICATE)).tolist():
             one, other = owner[first], owner[second]
             if one == other:
                 alike.join(first, second)

@@ -8,9 +8,9 @@ from fscil.core.errors import InputError
 from fscil.teach.learning.encoder import Encoder
 from fscil.teach.learning.former import false_alarms_meant
 from fscil.teach.learning.head import Head
-from fscil.teach.learning.knowledge import ClassMemory, Knowledge
+from fscil.teach.learning.knowledge import ClassMemory, Knowledge, principal_axes
 from fscil.teach.project.limits import UNKNOWN
-from fscil.teach.project.records import Guess, Neighbour
+from fscil.teach.project.records import Guess, MapPoint, Neighbour, Rival
 from fscil.teach.project.store import Store
 
 
@@ -60,6 +60,25 @@ class Snapshot:
                 Neighbour(memory.ids[row], memory.name, float(similar[row])) for row in np.argsort(-similar)[:count]
             ]
         return sorted(near, key=lambda neighbour: -neighbour.similarity)[:count]
+
+    def rivals(self, name: str, count: int) -> list[Rival]:
+        """The classes most similar to this one; none where another process has forgotten it in the meantime."""
+        memories, prototypes = self.knowledge.memories, self.knowledge.prototypes
+        mine = next((memory for memory in memories if memory.name == name), None)
+        if mine is None:
+            return []
+        similar = zip(prototypes @ mine.prototype, memories, strict=True)
+        others = [(float(similarity), memory.name) for similarity, memory in similar if memory is not mine]
+        return [Rival(other, similarity) for similarity, other in sorted(others, reverse=True)[:count]]
+
+    def map(self, axes: np.ndarray) -> list[MapPoint]:
+        """Two coordinates per image, on the encoder's axes; where it has none, on the project's own."""
+        axes = axes if axes.size else principal_axes(self.knowledge.prototypes)
+        return [
+            MapPoint(image_id, memory.name, float(x), float(y))
+            for memory in self.knowledge.memories
+            for image_id, (x, y) in zip(memory.ids, memory.vectors @ axes.T, strict=True)
+        ]
 
 
 def load_snapshot(store: Store, encoder: Encoder, old: Snapshot | None) -> Snapshot:

@@ -145,6 +145,12 @@ def rename(store: Store, old: str, new: str) -> None:
 
 def set_threshold(store: Store, level: float | None, false_alarms: float | None) -> None:
     """Of likeness, or by the share of known pictures that it may cost; neither: as usual."""
+    if level is not None and false_alarms is not None:
+        raise InputError("Give a threshold or a rate of false alarms, not both.")
+    if level is not None and not -1 <= (level := float(level)) <= 1:
+        raise InputError(f"The threshold is a likeness from -1 to 1; got {level}.")
+    if false_alarms is not None and not 0 <= (false_alarms := float(false_alarms)) < 1:
+        raise InputError(f"False alarms are a share of the pictures, from 0 to below 1; got {false_alarms}.")
     with store.change("unknown") as change:
         old = [change.one("SELECT value FROM meta WHERE key = ?", key) for key in UNKNOWN_WHERE]
         for key, value in zip(UNKNOWN_WHERE, (None, level, false_alarms), strict=True):
