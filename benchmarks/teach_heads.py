@@ -37,59 +37,6 @@ RATES = (0.02, 0.05, 0.1, 0.2)  # false alarms that are asked for
 STRANGERS = 20  # classes never taught
 
 
-@dataclass(frozen=True)
-class Set:
-    title: str
-    encoder: str
-    images: Callable[[Path], Iterator[tuple[str, int, np.ndarray]]]
-    sizes: tuple[int, ...]  # classes of a project
-    shots: tuple[int, ...]
-    known: range  # classes that may be taught
-    strangers: range  # classes that are never taught; those of `known` that a project lacks where this is empty
-
-
-def _cifar(root: Path) -> Iterator[tuple[str, int, np.ndarray]]:
-    """Forty classes that choices were made on (taught with the same images, asked with test images), forty new ones,
-    and twenty that are only asked about.
-    """
-    file = root / "cifar100.npz"
-    for first, train, classes in ((0, 20, range(40)), (40, 20, range(60, 100)), (80, 0, range(40, 60))):
-        for split, label, pixels in array_images(file, train, 8, classes):
-            yield split, first + label, pixels
-
-
-def _novel(root: Path) -> Iterator[tuple[str, int, np.ndarray]]:
-    return array_images(root / "cifar100.npz", 40, 10, range(60, 100))
-
-
-def _icons(_: Path) -> Iterator[tuple[str, int, np.ndarray]]:
-    return icon_images(40, 20)
-
-
-SMALL, LARGE, FEW, MORE = (5, 20), (5, 20, 80), (1, 5, 20), (1, 5, 20, 40)
-SETS = {
-    "icons-glyphs": Set("icons", "glyphs", _icons, (5, 12), MORE, range(12, 24), range(12)),
-    "icons-cifar100": Set("icons", "cifar100", _icons, (5, 12), MORE, range(12, 24), range(12)),
-    "characters-glyphs": Set(
-        "characters in other fonts", "glyphs", lambda _: character_images(), SMALL, FEW, range(40), range(0)
-    ),
-    "cifar-novel-cifar100": Set("CIFAR-100, novel classes", "cifar100", _novel, SMALL, MORE, range(40), range(0)),
-    "cifar-photos": Set("CIFAR-100", "photos", _cifar, LARGE, FEW, range(80), range(80, 100)),
-    "grocery-photos": Set(
-        "Grocery Store",
-        "photos",
-        lambda root: folder_images(root / "grocery", 40, 12, 81),
-        LARGE,
-        FEW,
-        range(81),
-        range(0),
-    ),
-    "cub-photos": Set(
-        "CUB-200", "photos", lambda root: folder_images(root / "cub200", 20, 8, 100), LARGE, FEW, range(100), range(0)
-    ),
-}
-
-
 def class_means(x: np.ndarray, y: np.ndarray, asked: np.ndarray) -> np.ndarray:
     means = np.stack([x[y == label].mean(0) for label in np.unique(y)])
     return np.asarray((asked @ (means / np.linalg.norm(means, axis=1, keepdims=True)).T).argmax(1))
