@@ -66,7 +66,7 @@ def features(cache: Path, name: str, encoder: Encoder, images: Iterator[tuple[st
 def folder_images(
     root: Path, train: int, test: int, classes: int, others: bool = False
 ) -> Iterator[tuple[str, int, np.ndarray]]:
-    """root/{train,val,test}/CLASS/*; `val` counts as test. Classes at even distances, or all others; images at random."""
+    """root/{train,val,test}/CLASS/*; `val` counts as test. Classes at even distances, or the others; random images."""
     names = sorted({each.name for split in ("train", "test") for each in (root / split).iterdir()})
     places = np.linspace(0, len(names) - 1, min(classes, len(names))).round().astype(int)
     chosen = [name for at, name in enumerate(names) if (at in places) != others]

@@ -36,7 +36,7 @@ def _cifar(root: Path) -> Images:
 
 
 def _cub(root: Path) -> Images:
-    return folder_images(root / "cub200", 40, 8, 100)
+    return folder_images(root / "cub200", 20, 8, 100)
 
 
 def _grocery(root: Path) -> Images:
@@ -57,7 +57,7 @@ def _icon_set(encoder: str) -> Set:
 
 def _cifar_sets(encoder: str) -> dict[str, Set]:
     novel = Set("CIFAR-100, novel classes", encoder, "cifar", _cifar, SMALL, MORE, range(40))
-    every = Set("CIFAR-100, novel and base", encoder, "cifar", _cifar, (80,), MORE, range(80), range(80, 100))
+    every = Set("CIFAR-100, novel and base", encoder, "cifar", _cifar, (80,), FEW, range(80), range(80, 100))
     return {f"cifar-novel-{encoder}": novel, f"cifar-{encoder}": every}
 
 
@@ -68,7 +68,7 @@ REPORTED = {
     **_cifar_sets("cifar100"),
     **_cifar_sets("photos"),
     "grocery-photos": Set("Grocery Store", "photos", "grocery", _grocery, LARGE, MORE, range(81)),
-    "cub-photos": Set("CUB-200", "photos", "cub", _cub, LARGE, MORE, range(100)),
+    "cub-photos": Set("CUB-200", "photos", "cub", _cub, LARGE, FEW, range(100)),
 }
 
 

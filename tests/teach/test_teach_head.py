@@ -167,7 +167,7 @@ def test_false_alarms_come_as_often_as_asked_for(rate: float) -> None:
 
 
 def test_images_that_stand_for_others_are_judged_like_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An anchor is like itself: left out of the sums only, all images taught would seem far more alike than new ones."""
+    """An anchor is like itself: left out of the sums only, what was taught would seem more alike than new images."""
     monkeypatch.setattr(kernel_ridge, "ANCHORS", 40)
     monkeypatch.setattr(head_module, "SERIES", 0.0)
     space = Space(((40, 1.0),), 0.7)

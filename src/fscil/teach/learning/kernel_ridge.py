@@ -191,7 +191,9 @@ class KernelRidge:
                     both = np.hstack([half[:, start:end], stood[:, its]])
                     # An anchor is held at nothing: as an image is left out, but with no share of its own.
                     share = np.repeat([1 + 1e-9, 0], [end - start, its.sum()])
-                    error = np.linalg.solve(np.diag(share) - both.T @ both, np.concatenate([missed[start:end], held[its]]))
+                    error = np.linalg.solve(
+                        np.diag(share) - both.T @ both, np.concatenate([missed[start:end], held[its]])
+                    )
                     errors.append(error[: end - start])
                 found = wanted - np.concatenate(errors)
             yield from np.split(found / self._lessons.roots[rows], ends[:-1])
