@@ -6,7 +6,7 @@ to teach forty, the caller joins both and draws.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,10 +63,13 @@ def features(cache: Path, name: str, encoder: Encoder, images: Iterator[tuple[st
     return Features(*([stored[s][stored[f"{s}_labels"] == c] for c in classes] for s in ("train", "test")))
 
 
-def folder_images(root: Path, train: int, test: int, classes: int) -> Iterator[tuple[str, int, np.ndarray]]:
-    """root/{train,val,test}/CLASS/*; `val` counts as test. Classes at even distances, images at random."""
+def folder_images(
+    root: Path, train: int, test: int, classes: int, others: bool = False
+) -> Iterator[tuple[str, int, np.ndarray]]:
+    """root/{train,val,test}/CLASS/*; `val` counts as test. Classes at even distances, or the others; random images."""
     names = sorted({each.name for split in ("train", "test") for each in (root / split).iterdir()})
-    chosen = [names[at] for at in np.linspace(0, len(names) - 1, min(classes, len(names))).round().astype(int)]
+    places = np.linspace(0, len(names) - 1, min(classes, len(names))).round().astype(int)
+    chosen = [name for at, name in enumerate(names) if (at in places) != others]
     for label, name in enumerate(chosen):
         for split, folders, most in (("train", ["train"], train), ("test", ["val", "test"], test)):
             files = sorted(file for each in folders for file in (root / each / name).glob("*"))
@@ -75,7 +78,7 @@ def folder_images(root: Path, train: int, test: int, classes: int) -> Iterator[t
                     yield split, label, np.asarray(image.convert("RGB"))
 
 
-def array_images(file: Path, train: int, test: int, classes: range) -> Iterator[tuple[str, int, np.ndarray]]:
+def array_images(file: Path, train: int, test: int, classes: Sequence[int]) -> Iterator[tuple[str, int, np.ndarray]]:
     """An .npz of train_images, train_labels, test_images, test_labels."""
     arrays = np.load(file)
     for split, most in (("train", train), ("test", test)):

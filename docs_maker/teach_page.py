@@ -1,14 +1,14 @@
 """The computed parts of docs/teach.md: what `benchmarks/teach_heads.py` measured."""
 
-import functools
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fscil.pages.kit.table import markdown, table
+from fscil.results.significance import Difference, corrected, paired
 
 FAMILIES = {
     "class means": ("class means",),
@@ -17,9 +17,10 @@ FAMILIES = {
     "LDA": ("LDA, shrunken",),
     "logistic regression": ("logistic regression, C 1", "logistic regression, C 30"),
 }
+WAYS = tuple(name for names in FAMILIES.values() for name in names)
 ORDER = (
-    "grocery-photos", "cub-photos", "cifar-photos", "cifar-novel-cifar100", "characters-glyphs", "icons-glyphs",
-    "icons-cifar100",
+    "grocery-photos", "cub-photos", "cifar-novel-photos", "cifar-photos", "cifar-novel-cifar100", "cifar-cifar100",
+    "characters-glyphs", "icons-glyphs", "icons-cifar100",
 )  # fmt: skip
 
 
@@ -29,69 +30,93 @@ def blocks(results: Path) -> Mapping[str, Callable[[], str]]:
     return {
         "heads-accuracy": lambda: accuracy(found),
         "heads-behind": lambda: behind(found),
+        "heads-ways": lambda: ways(found),
         "heads-unknown": lambda: unknown(found),
         "heads-rates": lambda: rates(found),
     }
 
 
 def accuracy(found: list[Any]) -> str:
-    head = ["", "classes", "images each", "**project**", *FAMILIES, "project less the best of the others"]
+    head = ["", "classes", "images each", "projects", "**project**", *FAMILIES, "clearly ahead of", "clearly behind"]
     rows = []
-    for document in found:
-        for cell in document["cells"]:
-            best = {family: max(_mean(cell, name) for name in names) for family, names in FAMILIES.items()}
-            gap, error = _gap(cell)
-            numbers = [f"**{_mean(cell, 'project'):.1f}**", *[f"{best[family]:.1f}" for family in FAMILIES]]
-            rows.append([*_what(document, cell), *numbers, f"{_signed(gap)} ± {error:.1f}"])
+    for document, cell in _cells(found):
+        best = {family: max(_mean(cell, name) for name in names) for family, names in FAMILIES.items()}
+        numbers = [f"**{_mean(cell, 'project'):.1f}**", *[f"{best[family]:.1f}" for family in FAMILIES]]
+        verdicts = [each.verdict for each in _leads(cell).values()]
+        draws = str(len(cell["accuracy"]["project"]))
+        counts = [str(verdicts.count(verdict)) for verdict in ("above", "below")]
+        rows.append([*_what(document, cell), draws, *numbers, *counts])
     return markdown(table("", head, rows))
 
 
 def behind(found: list[Any]) -> str:
-    """In words: where something else was better by more than twice the error."""
-    cells = [(document, cell, *_gap(cell)) for document in found for cell in document["cells"]]
-    worse = [each for each in cells if each[2] < -2 * each[3]]
-    if not cells:
+    """In words: which way of classifying was better beyond noise, and where."""
+    verdicts = [(document, cell, name, lead) for document, cell in _cells(found) for name, lead in _leads(cell).items()]
+    if not verdicts:
         return "Not measured yet."
-    text = f"Of {len(cells)} rows the project leads or ties in {len(cells) - len(worse)}"
+    ahead, worse = ([each for each in verdicts if each[3].verdict == kind] for kind in ("above", "below"))
+    text = (
+        f"Of {len(verdicts)} comparisons ({len(list(_cells(found)))} rows, {len(WAYS)} ways each) the project is "
+        f"clearly ahead in {len(ahead)} and clearly behind in {len(worse)}"
+    )
     if not worse:
         return f"{text}."
     where = "; ".join(
         f"{_what(document, cell)[0]}, {cell['classes']} classes, {cell['images']} {_plural(cell['images'])}: "
-        f"{_best_other(cell)} by {-gap:.1f} ± {error:.1f}"
-        for document, cell, gap, error in worse
+        f"{name} by {-lead.mean:.1f} ± {lead.error:.1f}"
+        for document, cell, name, lead in worse
     )
-    return f"{text}. The best of the eight others, picked afterwards, was ahead by over two errors in: {where}."
+    return f"{text}: {where}."
+
+
+def ways(found: list[Any]) -> str:
+    """The project less each way, over all rows."""
+    shots = sorted({cell["images"] for _, cell in _cells(found)})
+    head = ["project less", *[f"{count} {_plural(count)}" for count in shots], "rows clearly ahead", "clearly behind"]
+    rows = []
+    for name in WAYS:
+        leads = [(cell["images"], _leads(cell)[name]) for _, cell in _cells(found)]
+        means = [np.mean([lead.mean for images, lead in leads if images == count]) for count in shots]
+        verdicts = [lead.verdict for _, lead in leads]
+        counts = [str(verdicts.count(verdict)) for verdict in ("above", "below")]
+        rows.append([name, *[_signed(float(mean)) for mean in means], *counts])
+    return markdown(table("", head, rows))
 
 
 def unknown(found: list[Any]) -> str:
     head = ["", "classes", "images each", "right, with 'unknown'", "known called unknown", "never taught, caught"]
     head += ["AUROC", "ECE", "seconds", "MB"]
-    rows = []
-    for document in found:
-        for cell in document["cells"]:
-            draws = cell["draws"]
-            values = [f"{_over(draws, 'with_unknown'):.1f}"]
-            values += [f"{_over(draws, 'false_alarms', '0.05'):.1f}"]
-            if "auroc" in draws[0]:
-                values += [f"{_over(draws, 'caught', '0.05'):.1f}"]
-                values += [f"{_over(draws, key):.1f}" for key in ("auroc", "ece")]
-            else:
-                values += ["", "", ""]
-            values += [f"{_over(draws, 'seconds'):.2f}", f"{cell['megabytes']:.0f}"]
-            rows.append([*_what(document, cell), *values])
-    return markdown(table("", head, rows))
+    keys = ("with_unknown", "false_alarms 0.05", "caught 0.05", "auroc", "ece")
+    return markdown(
+        table(
+            "",
+            head,
+            [
+                [
+                    *_what(document, cell),
+                    *[f"{cell[key]:.1f}" for key in keys],
+                    f"{cell['seconds']:.2f}",
+                    f"{cell['megabytes']:.0f}",
+                ]
+                for document, cell in _cells(found)
+            ],
+        )
+    )
 
 
 def rates(found: list[Any]) -> str:
     """False alarms as asked for and as they came, over projects with five images a class or more."""
     asked = ("0.02", "0.05", "0.1", "0.2")
-    head = ["asked for", *[f"{100 * float(rate):g} %" for rate in asked]]
     rows = []
     for document in found:
-        draws = [draw for cell in document["cells"] if cell["images"] >= 5 for draw in cell["draws"]]
-        values = [f"{_over(draws, 'false_alarms', rate):.1f}" for rate in asked]
+        cells = [cell for cell in document["cells"] if cell["images"] >= 5]
+        values = [f"{np.mean([cell[f'false_alarms {rate}'] for cell in cells]):.1f}" for rate in asked]
         rows.append([f"{document['set']} (`{document['encoder']}`)", *values])
-    return markdown(table("", head, rows))
+    return markdown(table("", ["asked for", *[f"{100 * float(rate):g} %" for rate in asked]], rows))
+
+
+def _cells(found: list[Any]) -> Iterator[tuple[Any, Any]]:
+    return ((document, cell) for document in found for cell in document["cells"])
 
 
 def _plural(images: int) -> str:
@@ -103,24 +128,14 @@ def _what(document: Any, cell: Any) -> list[str]:
 
 
 def _mean(cell: Any, name: str) -> float:
-    return _over(cell["draws"], "accuracy", name)
+    return float(np.mean(cell["accuracy"][name]))
 
 
-def _over(draws: list[Any], *keys: str) -> float:
-    """The mean of what lies below these keys."""
-    return float(np.mean([functools.reduce(lambda found, key: found[key], keys, draw) for draw in draws]))
-
-
-def _best_other(cell: Any) -> str:
-    names = [name for family in FAMILIES.values() for name in family]
-    return max(names, key=lambda name: _mean(cell, name))
-
-
-def _gap(cell: Any) -> tuple[float, float]:
-    """The project less the one that does best of all others here, in the same projects; mean and standard error."""
-    other = _best_other(cell)
-    gaps = [draw["accuracy"]["project"] - draw["accuracy"][other] for draw in cell["draws"]]
-    return float(np.mean(gaps)), float(np.std(gaps, ddof=1) / len(gaps) ** 0.5)
+def _leads(cell: Any) -> dict[str, Difference]:
+    """The project less each way in the same projects; the ways of a row are one family."""
+    ours = cell["accuracy"]["project"]
+    gaps = {name: np.subtract(ours, cell["accuracy"][name]).tolist() for name in WAYS}
+    return corrected({name: paired(values) for name, values in gaps.items()})
 
 
 def _signed(value: float) -> str:

@@ -64,19 +64,23 @@ def test_it_is_scikit_learns_kernel_ridge_also_left_out(sharpness: float, ridge:
 
 
 def test_many_images_are_stood_for_by_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With fewer anchors than images it is ridge regression in the space that the anchors span."""
+    """With fewer anchors than images it is ridge regression in the space that the anchors span; who is left out is no
+    anchor either.
+    """
     monkeypatch.setattr(kernel_ridge, "ANCHORS", 10)
     monkeypatch.setattr(kernel_ridge, "LARGE", 5)  # both ways to leave a class out
     lesson = lessons([12, 3, 9])
     assert np.bincount(lesson.labels[lesson.anchor_rows]).tolist() == [4, 3, 3]
-    kernel = Kernel(lesson, 2.0)
-    model, rows = KernelRidge(kernel, 0.1), kernel.rows(np.arange(24))
+    model, everything = KernelRidge(Kernel(lesson, 2.0), 0.1), np.arange(24)
+    exact = lesson.vectors.astype(float)
+    kernel = np.exp(2.0 * (exact @ exact.T - 1))
 
     def plain(keep: np.ndarray, asked: np.ndarray) -> np.ndarray:
-        found = np.linalg.solve(rows[keep].T @ rows[keep] + 0.1 * np.eye(10), rows[keep].T @ lesson.wanted(keep))
-        return np.asarray(rows[asked] @ found / lesson.roots[asked])
+        anchors = np.intersect1d(lesson.anchor_rows, keep)
+        rows = lesson.roots[keep] * kernel[np.ix_(keep, anchors)]
+        system = rows.T @ rows + 0.1 * kernel[np.ix_(anchors, anchors)]
+        return np.asarray(kernel[np.ix_(asked, anchors)] @ np.linalg.solve(system, rows.T @ lesson.wanted(keep)))
 
-    everything = np.arange(24)
     assert np.allclose(model.scores(lesson.similarities(everything)), plain(everything, everything), atol=1e-5)
     left = model.left_out(everything)
     for row in everything:
@@ -161,6 +165,23 @@ def test_false_alarms_come_as_often_as_asked_for(rate: float) -> None:
         )
         alarms.append(float((chances.argmax(1) == 8).mean()))
     assert rate / 4 < np.mean(alarms) < 1.2 * rate  # learned from one image less than there are, so rather fewer
+
+
+def test_images_that_stand_for_others_are_judged_like_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An anchor is like itself: left out of the sums only, what was taught would seem more alike than new images."""
+    monkeypatch.setattr(kernel_ridge, "ANCHORS", 40)
+    monkeypatch.setattr(head_module, "SERIES", 0.0)
+    space = Space(((40, 1.0),), 0.7)
+    everything = world([30] * 10, space, spread=1.5)
+    taught = tuple(ClassMemory.make(m.key, m.name, m.ids[:12], m.vectors[:12], space) for m in everything.memories)
+    head = Head(Knowledge(taught, space))
+    likeness = head.judge(np.concatenate([memory.vectors[12:] for memory in everything.memories]))[1]
+    anchor = np.isin(np.arange(120), head.lessons.anchor_rows)
+    left = head.left_out().likeness
+    assert anchor.sum() == 40
+    for some in (left[anchor], left[~anchor], head.rehearsal.likeness):
+        assert np.mean(some) == pytest.approx(np.mean(likeness), abs=0.1)
+    assert (likeness < head.calibration.level).mean() < 0.08
 
 
 def test_pictures_in_series_do_not_raise_the_level(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,12 +309,14 @@ def test_blocks_of_classes_are_regressions_of_their_own(
         for part in parts:
             first = sum(len(before.labels) for before in parts[: len(columns)])
             keep = np.setdiff1d(np.arange(len(part.labels)), out - first)
-            kernel = np.exp(2.0 * (part.vectors.astype(float) @ part.anchors.T - 1))
+            standing = np.setdiff1d(part.anchor_rows, out - first)  # who is left out is no anchor either
+            anchors = part.vectors[standing].astype(float)
+            kernel = np.exp(2.0 * (part.vectors.astype(float) @ anchors.T - 1))
             weights = part.sizes[part.labels] ** -1.5
             weights = np.diag(weights / weights.mean())[np.ix_(keep, keep)]
-            system = kernel[keep].T @ weights @ kernel[keep] + 0.1 * kernel[part.anchor_rows]
+            system = kernel[keep].T @ weights @ kernel[keep] + 0.1 * kernel[standing]
             found = np.linalg.solve(system, kernel[keep].T @ weights @ np.eye(part.classes)[part.labels[keep]])
-            columns.append(np.exp(2.0 * (lesson.vectors[asked].astype(float) @ part.anchors.T - 1)) @ found)
+            columns.append(np.exp(2.0 * (lesson.vectors[asked].astype(float) @ anchors.T - 1)) @ found)
         return np.concatenate(columns, axis=1)
 
     similarities = lesson.vectors.astype(float) @ anchors.T

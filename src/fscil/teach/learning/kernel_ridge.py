@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -98,6 +99,17 @@ class Kernel:
         """(n, anchors)"""
         return self._rows(rows) if self._kept is None else np.asarray(self._kept[rows])
 
+    def standing(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which of these images are anchors, and what says of a solution how much each of those adds (n, anchors).
+
+        An anchor is like itself, a new image is not: who is left out must not stand for others either. Nothing where
+        all images are anchors, as there an image adds only what was learned from it.
+        """
+        places = np.searchsorted(self.lessons.anchor_rows, rows)
+        places[places == len(self.root)] = 0
+        own = np.flatnonzero((self.lessons.anchor_rows[places] == rows) & (self._kept is None))
+        return own, _solved(self.root, np.eye(len(self.root))[:, places[own]]).T
+
     def _rows(self, rows: np.ndarray) -> np.ndarray:
         found = _solved(self.root, self._compared(rows).T)
         return np.asarray(found.T * self.lessons.roots[rows])
@@ -150,7 +162,15 @@ class KernelRidge:
         """These images (n, classes), each scored by what is learned from all others: (Y - F) / (1 - leverage) off."""
         some, wanted = self._kernel.rows(rows), self._lessons.wanted(rows)
         half = _solved(self._factor, some.T)
-        error = (wanted - some @ self._solution) / np.maximum(1 - (half**2).sum(0), 1e-9)[:, None]
+        missed, share = wanted - some @ self._solution, 1 - (half**2).sum(0)
+        own, anchors = self._kernel.standing(rows)
+        if len(own):  # two equations each, as below
+            stood = _solved(self._factor, anchors.T)
+            both = (half[:, own] * stood).sum(0)
+            pull = both / (stood**2).sum(0)
+            missed[own] += pull[:, None] * (anchors @ self._solution)
+            share[own] += pull * both
+        error = missed / np.maximum(share, 1e-9)[:, None]
         return np.asarray((wanted - error) / self._lessons.roots[rows])
 
     def together_left_out(self, groups: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
@@ -158,19 +178,31 @@ class KernelRidge:
         for batch in batches(groups):
             rows = np.concatenate(batch)
             some, wanted = self._kernel.rows(rows), self._lessons.wanted(rows)
-            ends = np.cumsum([len(group) for group in batch])[:-1]
+            own, anchors = self._kernel.standing(rows)
+            ends = np.cumsum([len(group) for group in batch])
             if len(batch[0]) > LARGE:  # alone
-                system = self._kernel.products - some.T @ some + self.ridge * np.eye(some.shape[1])
-                found = some @ np.linalg.solve(system, self._kernel.sums - some.T @ wanted)
+                found = some @ self._learned_without(some, wanted, anchors)
             else:
-                half = _solved(self._factor, some.T)
-                missed, parts = wanted - some @ self._solution, np.split(half, ends, axis=1)
-                errors = [
-                    np.linalg.solve((1 + 1e-9) * np.eye(part.shape[1]) - part.T @ part, each)
-                    for part, each in zip(parts, np.split(missed, ends), strict=True)
-                ]
+                half, stood = _solved(self._factor, some.T), _solved(self._factor, anchors.T)
+                missed, held = wanted - some @ self._solution, -(anchors @ self._solution)
+                errors = []
+                for start, end in pairwise([0, *ends]):
+                    its = (own >= start) & (own < end)
+                    both = np.hstack([half[:, start:end], stood[:, its]])
+                    # An anchor is held at nothing: as an image is left out, but with no share of its own.
+                    share = np.repeat([1 + 1e-9, 0], [end - start, its.sum()])
+                    error = np.linalg.solve(
+                        np.diag(share) - both.T @ both, np.concatenate([missed[start:end], held[its]])
+                    )
+                    errors.append(error[: end - start])
                 found = wanted - np.concatenate(errors)
-            yield from np.split(found / self._lessons.roots[rows], ends)
+            yield from np.split(found / self._lessons.roots[rows], ends[:-1])
+
+    def _learned_without(self, some: np.ndarray, wanted: np.ndarray, anchors: np.ndarray) -> np.ndarray:
+        """The solution (anchors, classes) without these images."""
+        system = self._kernel.products - some.T @ some + self.ridge * np.eye(some.shape[1])
+        found, pull = np.linalg.solve(system, self._kernel.sums - some.T @ wanted), np.linalg.solve(system, anchors.T)
+        return np.asarray(found - pull @ np.linalg.solve(anchors @ pull, anchors @ found))
 
 
 def batches(groups: Iterable[np.ndarray]) -> Iterator[list[np.ndarray]]:
