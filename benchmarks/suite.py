@@ -43,6 +43,7 @@ def main() -> int:
     for hog in hogs:
         hog.start()
     with tempfile.TemporaryDirectory() as place:
+        Path(place).chmod(0o755)  # tests of other users' rights look into it as somebody else
         logs = asked.logs or Path(place)
         logs.mkdir(parents=True, exist_ok=True)
         runs = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -197,7 +196,7 @@ def _stop_in_second(run: Run) -> None:
 @pytest.mark.slow
 def test_every_draw_says_what_the_base_session_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr(fits_module, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(fits_module, "clock", lambda device: lambda: clock[0])
     fit = Prototypes.fit_base
 
     def slow(self: Prototypes, session: Session) -> None:
