@@ -1,6 +1,6 @@
 """docs/growth.md: what costs grow with, from results/growth.json and results/devices.json, and where curves bend."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -173,8 +173,9 @@ def _teach(found: Mapping[str, Any]) -> str:
             markdown(by_size(points, "images", names)),
             "\n".join(lines),
             waits,
-            *([f"It went no further: {found['stopped']}."] if found.get("stopped") else []),
-            *([f"More than {last['images']:,} images were not measured in this way."] if not found.get("stopped") else []),
+            f"It went no further: {found['stopped']}."
+            if found.get("stopped")
+            else f"More than {last['images']:,} images were not measured in this way.",
         ]
     )
 

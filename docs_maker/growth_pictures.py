@@ -48,8 +48,8 @@ def pictures_section(found: Mapping[str, Any]) -> str:
             markdown(table("", ["with images", *(f"{point['images']:,}" for point in points)], memory)),
             f"Taking a picture in costs {seconds(each)} of a processor: reading, decoding, the network, its file and "
             f"its row. With {last['images']:,} images the project takes {last['disk_mb']:,.0f} MB, its backup "
-            f"{last['file_mb']:,.0f}, and the pictures that were given {last['given_mb']:,.0f}. Besides, a disk is waited "
-            "for: every picture's file is flushed to it before the row that names it.",
+            f"{last['file_mb']:,.0f}, and the pictures that were given {last['given_mb']:,.0f}. Besides, it waits "
+            "for the disk: every picture's file is flushed to it before the row that names it.",
             *([f"Not measured with so many: {', '.join(left_out)}."] if left_out else []),
         ]
     )
