@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,16 @@ def test_results_name_the_machine() -> None:
     assert found["torch"] == torch.__version__
     assert found["python"] == platform.python_version()
     assert found["deterministic"] is False
+
+
+def test_durations_on_one_thread_do_not_count_what_other_programs_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hardware.torch, "get_num_threads", lambda: 1)
+    started = hardware.clock(CPU)()
+    time.sleep(0.5)
+    assert hardware.clock(CPU)() - started < 0.25
+    monkeypatch.setattr(hardware.torch, "get_num_threads", lambda: 2)
+    assert hardware.clock(CPU) is time.monotonic
+    assert hardware.clock(torch.device("cuda")) is time.monotonic
 
 
 def test_a_recipe_takes_its_threads_and_gives_them_back(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from docs_maker.site_hooks import expanded
 from docs_maker.site_links import Places, with_links
 from docs_maker.site_markdown import adapted
 
+ROOT = Path(__file__).parents[2]
 SOURCES = {
     "index.md": "README.md",
     "teach.md": "docs/teach.md",
@@ -155,3 +157,10 @@ def test_the_list_of_methods_has_pages_and_what_was_measured(tmp_path: Path, mon
     assert rows[2] == ["[ALICE](alice.md)", "P 2024", "Does it.", "9.25 to 60.50", "80.00"]
     assert rows[3] == ["JOINT", "P 2024", "Does it.", "", ""]
     assert "*reference*: a bound" in methods_index(tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize("page", sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")]), ids=lambda page: page.name)
+def test_no_note_to_ourselves_stays_on_a_page(page: Path) -> None:
+    """A place that something was to be put into, or a thing that was to be done."""
+    left = re.findall(r"^@\w+@$|\b(?:TODO|FIXME|TBD)\b", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert left == []

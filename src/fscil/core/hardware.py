@@ -5,7 +5,8 @@ import logging
 import os
 import platform
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -115,6 +116,12 @@ def describe(device: torch.device) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "deterministic": torch.are_deterministic_algorithms_enabled(),
     }
+
+
+def clock(device: torch.device) -> Callable[[], float]:
+    """What durations in results are told by, in seconds. One thread of a CPU is asked for its own processor time, which
+    is the same beside other programs; several threads, and a GPU, leave the wall clock."""
+    return time.process_time if device.type == "cpu" and torch.get_num_threads() == 1 else time.monotonic
 
 
 def forget_peak(device: torch.device) -> None:

@@ -6,7 +6,6 @@ of each kind for each method at a time, the last: draws of one setting follow ea
 """
 
 import dataclasses
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +15,7 @@ import torch
 from torch import Tensor
 
 from fscil.core.errors import InputError
-from fscil.core.hardware import peak_memory_mb
+from fscil.core.hardware import clock, peak_memory_mb
 from fscil.data.session import Session
 from fscil.evaluation.identity import digest
 from fscil.evaluation.kept_images import KeptImages
@@ -89,9 +88,10 @@ class DrawState:
 
 
 def learn_base(kept: KeptImages, session: Session, device: torch.device) -> BaseCost:
-    started = time.monotonic()
+    now = clock(device)
+    started = now()
     kept.learn(session)
-    return BaseCost(time.monotonic() - started, peak_memory_mb(device))
+    return BaseCost(now() - started, peak_memory_mb(device))
 
 
 def _inputs(made_from: str, method: Method) -> str:

@@ -8,7 +8,6 @@ Accuracy is counted correct over counted total, in the joint label space of all 
 import copy
 import dataclasses
 import hashlib
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 
 from fscil.core.answers import Answers, count_answers
+from fscil.core.hardware import clock
 from fscil.core.matrix import AccuracyMatrix
 from fscil.data.benchmark import Benchmark, Exam
 from fscil.data.fantasy import Transform
@@ -165,17 +165,17 @@ def run_method(
     method.start(seed=seed, depth=cache.backbone.depth, device=device)
     kept = KeptImages(method, benchmark.session, device)
     course = (under_way and under_way.load(kept, device)) or Course()
-    named = torch.empty(0)
+    named, now = torch.empty(0), clock(device)
     for index in range(len(course.rows), count):  # the last one is never done before
-        started = time.monotonic()
+        started = now()
         if index:
             kept.learn(novel[index - 1])
         else:
             base = fits.learn(kept, lambda: session(0), device) if fits else learn_base(kept, session(0), device)
-            course.peak_mb, started = base.peak_memory_mb, time.monotonic() - base.seconds
+            course.peak_mb, started = base.peak_memory_mb, now() - base.seconds
         named = examiner.named(index, method)
         course.rows.append(examiner.row(index, named))
-        course.seconds += time.monotonic() - started
+        course.seconds += now() - started
         for label in method.variants():
             course.variants.setdefault(label, []).append(examiner.row(index, examiner.named(index, method, label)))
         if under_way and index + 1 < count:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from fscil.core.config import Config, TrainConfig, to_dict
 from fscil.core.errors import InputError
-from fscil.core.hardware import peak_memory_mb
+from fscil.core.hardware import clock, peak_memory_mb
 from fscil.core.pretraining import pretraining, together
 from fscil.core.progress import Update
 from fscil.data.augment import Augment, Mixed, as_they_are
@@ -115,16 +115,15 @@ class Trainer:
         self.graphed = GraphedUpdate(self._update, self.augment.generator) if on_gpu and graphs else None
 
     def run(self, progress: Update | None, record: Record | None = None) -> None:
-        started = saved = time.monotonic()
-        before = self.seconds
+        now = clock(self.fabric.device)
+        started, saved = now() - self.seconds, time.monotonic()
         for step in range(self.done, self.total):
             self.losses[step] = self.step(step)
             self.done = step + 1
             if record and self.fabric.is_global_zero and (self.done % self.epoch_steps == 0 or self.done == self.total):
                 record(self.done, self._epoch())
-            now = time.monotonic()
-            self.seconds = before + now - started
-            if now - saved > self.train.checkpoint_seconds and self.done < self.total:
+            self.seconds = now() - started
+            if time.monotonic() - saved > self.train.checkpoint_seconds and self.done < self.total:
                 self.save_state()
                 saved = time.monotonic()
             if progress:
