@@ -16,7 +16,7 @@ from fault_parts.victims import Victim
 from PIL import Image
 
 MEMORY_MB = 1500  # more than this above what the process had is a bomb that went off
-SECONDS = 120
+SECONDS = 120  # of a processor
 
 
 def drawn(folder: Path, count: int, seed: int) -> None:
@@ -124,16 +124,16 @@ def hostile() -> Iterator[tuple[str, str, bytes, bool]]:
 
 def hostile_pictures(tally: Tally, folder: Path, project: Path, most: int | None = None) -> None:
     """Each is taught to the project as a class of its own, and asked about."""
-    criterion = f"learned or skipped with a reason, within {SECONDS} s and {MEMORY_MB} MB"
+    criterion = f"learned or skipped with a reason, within {SECONDS} s of a processor and {MEMORY_MB} MB"
     with tally.line("pictures", "teach add", criterion) as line:
         for number, (what, name, content, good) in enumerate(list(hostile())[:most]):
             (folder / name).write_bytes(content)
-            ended = Victim(lambda n=number, f=name: _teach(project, f"class {n}", folder / f), folder / "log").wait(
-                SECONDS
-            )
+            ended = Victim(lambda n=number, f=name: _teach(project, f"class {n}", folder / f), folder / "log").wait()
             added, reason, grown = ended.value if ended.code == 0 and ended.value else (None, ended.output[-400:], 0)
-            if added is None or grown > MEMORY_MB or (good and not added) or (not good and not (added or reason)):
-                line.count(WRONG, f"{what} ({name})", f"exit {ended.code}, {grown:.0f} MB, {reason}")
+            dear = grown > MEMORY_MB or ended.worked > SECONDS
+            if added is None or dear or (good and not added) or (not good and not (added or reason)):
+                found = f"exit {ended.code}, {ended.worked:.0f} s, {grown:.0f} MB, {reason}"
+                line.count(WRONG, f"{what} ({name})", found)
             else:
                 line.count(SURVIVED if added else REFUSED, what, reason)
 

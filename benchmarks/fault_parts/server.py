@@ -19,9 +19,7 @@ from typing import Any
 from fault_parts.pictures import picture_bytes
 from fault_parts.projects import state_of
 from fault_parts.tally import REFUSED, SURVIVED, WRONG, Tally
-from fault_parts.victims import Victim, command
-
-PATIENCE = 60.0  # for one answer, on a busy machine
+from fault_parts.victims import PATIENCE, Victim, command
 
 
 class Server:
@@ -31,7 +29,7 @@ class Server:
         self.token = secrets.token_urlsafe(24)
         log.unlink(missing_ok=True)  # the address of the one before stands in it
         self.victim = Victim(command("serve", project, "--port", 0), log, {"FSCIL_TOKEN": self.token})
-        self.log, deadline = log, time.monotonic() + 120
+        self.log, deadline = log, time.monotonic() + PATIENCE
         while not (found := re.search(r"http://127\.0\.0\.1:(\d+)/", log.read_text() if log.exists() else "")):
             if time.monotonic() > deadline or not self.victim.alive():
                 raise RuntimeError(f"the server did not start: {self.victim.kill().output}")
@@ -217,7 +215,7 @@ def hostile_requests(tally: Tally, folder: Path, project: Path) -> None:
                 with contextlib.suppress(OSError):
                     held.append(socket.create_connection(("127.0.0.1", server.port), timeout=5))
                     held[-1].sendall(b"POST /api/learn HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Le")
-            deadline, answered = time.monotonic() + 120, False
+            deadline, answered = time.monotonic() + PATIENCE, False
             while time.monotonic() < deadline and not answered:
                 with contextlib.suppress(OSError, RuntimeError, http.client.HTTPException):
                     answered = server.classes() == before

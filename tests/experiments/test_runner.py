@@ -58,16 +58,18 @@ def test_a_result_names_its_network_and_its_data(finished: Run) -> None:
     assert found["hardware"]["threads"] >= 1
 
 
-def test_results_of_another_network_are_measured_again(finished: Run, tmp_path: Path) -> None:
+def test_results_of_another_network_are_measured_again(
+    finished: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     tensors, info = read_tensors(finished.on.checkpoint)
     name = next(key for key in tensors if "backbone" in key and tensors[key].is_floating_point())
     save_tensors(tmp_path / "other.safetensors", {**tensors, name: tensors[name] + 0.1}, info)
-    runs = [Run.open(CONFIG, tmp_path / "out", resume=True, checkpoint=path) for path in
-            (finished.on.checkpoint, tmp_path / "other.safetensors")]  # fmt: skip
     found = []
-    for run in runs:
+    for path, said in ((finished.on.checkpoint, False), (tmp_path / "other.safetensors", True)):
+        run = Run.open(CONFIG, tmp_path / "out", resume=True, checkpoint=path, reporter=Reporter())
         run.evaluate()
         found.append(read_json(run.result_paths()[0]))
+        assert ("was made from something else" in capsys.readouterr().err) is said
     assert found[0]["inputs"] != found[1]["inputs"]
     assert found[0]["network"] != found[1]["network"]
 

@@ -406,18 +406,43 @@ def test_damaged_features_are_made_anew_from_the_pictures(project: Path) -> None
     assert [a[0] for a in look(project)[5]] == [a[0] for a in expected[5]]  # type: ignore[index, attr-defined]
 
 
-def test_a_torn_page_loses_only_what_stood_on_it(project: Path) -> None:
-    """Half of the tables' pages are readable: what can be read stays, the rest is said."""
+def tear(project: Path, table: str) -> None:
+    """Zeros in place of a table's first page."""
     with contextlib.closing(sqlite3.connect(project / FILE)) as database:
         size = database.execute("PRAGMA page_size").fetchone()[0]
-        leaf = database.execute("SELECT rootpage FROM sqlite_master WHERE name = 'images_of_class'").fetchone()[0]
+        page = database.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", [table]).fetchone()[0]
     content = bytearray((project / FILE).read_bytes())
-    content[(leaf - 1) * size : leaf * size] = bytes(size)
+    content[(page - 1) * size : page * size] = bytes(size)
     (project / FILE).write_bytes(content)
+
+
+def test_a_torn_page_loses_only_what_stood_on_it(project: Path) -> None:
+    """Half of the tables' pages are readable: what can be read stays, the rest is said."""
+    tear(project, "images_of_class")
     with pytest.raises(InputError, match="not a readable project"):
         Learner.open(project)
     assert check(project, repair=True).wrong == []  # an index: nothing is lost
     assert look_classes(project) == [(A, 4), (B, 4)]
+
+
+def test_classes_whose_names_are_lost_keep_their_images(project: Path) -> None:
+    tear(project, "classes")
+    found = check(project, repair=True)
+    assert found.wrong == []
+    assert any(sentence.startswith("The names of 2 classes were lost") for sentence in found.right)
+    assert [images for _, images in look_classes(project)] == [4, 4]
+    with Learner.open(project) as learner:
+        assert learner.predict([characters(A, 1)[0]])[0].label == "class 1"
+        learner.rename("class 1", A)
+    assert check(project).wrong == []
+
+
+def test_where_nothing_can_be_saved_nothing_is_done(project: Path) -> None:
+    tear(project, "images")
+    before = files(project)
+    with pytest.raises(InputError, match=r"cannot be repaired \(no image can be read with its class\)"):
+        check(project, repair=True)
+    assert {name: content for name, content in files(project).items() if "shm" not in name} == before
 
 
 def test_a_schema_that_is_not_even_text(project: Path) -> None:

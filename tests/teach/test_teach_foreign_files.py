@@ -36,14 +36,7 @@ def move_away(place: Path) -> None:
 @pytest.mark.parametrize("readonly", [False, True])
 @pytest.mark.parametrize(
     "name",
-    [
-        "images",
-        "trash",
-        "state",
-        "state/encoder.onnx",
-        "project.json",
-        *(f"project.sqlite{e}" for e in ("-wal", "-shm")),
-    ],
+    ["images", "trash", "state", "state/encoder.onnx", "project.json", "project.sqlite-wal", "project.sqlite-shm"],
 )
 def test_pipes_are_refused(project: Path, name: str, readonly: bool) -> None:
     """Whoever reads one waits for ever."""
@@ -101,7 +94,7 @@ def test_what_stands_for_a_picture_is_not_waited_for(project: Path, make: object
 def test_a_note_is_short(project: Path) -> None:
     note = project / "project.json"
     note.write_bytes(b" " * 20_000 + note.read_bytes())
-    with pytest.raises(InputError, match="project.json is damaged"):
+    with pytest.raises(InputError, match=r"project\.json is damaged"):
         Learner.open(project)
 
 

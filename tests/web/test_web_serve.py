@@ -49,7 +49,8 @@ def test_no_token_on_this_machine_alone() -> None:
 @pytest.mark.parametrize(
     "token",
     ["", "short", "k9Xw-27fQz_mT4", "a" * 40, "passwordpassword", "0123456789abcdef", "12345678901234567890",
-     "abababababababab", "k9Xw-27fQz\nmT4pL", "k9Xw-27fQzümT4pL"],
+     "abababababababab", "qwertyuiopasdfgh", "Password12345678", "zyxwvutsrqponmlkjihg", "fscil-token-secret",
+     "k9Xw-27fQz\nmT4pL", "k9Xw-27fQzümT4pL"],
 )  # fmt: skip
 def test_tokens_that_can_be_guessed_are_refused(token: str) -> None:
     with pytest.raises(InputError, match=r"can be guessed; give 16 or more .* such as \S{20,}, or none"):

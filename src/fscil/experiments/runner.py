@@ -256,6 +256,11 @@ class NetworkRun:
             if not self.fresh and self.done(cell):
                 self.reporter.say(f"{cell.label}: done before, {cell.path}")
                 continue
+            if not self.fresh and cell.path.exists():
+                self.reporter.say(
+                    f"{cell.label}: {cell.path} was made from something else (network, images, settings or version of "
+                    f"fscil), or is damaged; it is made anew."
+                )
             started = time.monotonic()
             with self.reporter.task(cell.label) as update:
                 document = cell.measure(update)

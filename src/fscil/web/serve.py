@@ -31,6 +31,11 @@ if TYPE_CHECKING:  # needs the packages of the extra
 VARIABLE = "FSCIL_TOKEN"
 SHORTEST_TOKEN = 16  # characters: with variety, long enough that guessing does not end
 VARIETY = 8  # different characters, and different steps from one to the next: 'aaaa', '1234' have few
+# What everybody types; four or more in a row of any of it, forwards or backwards, count for nothing.
+TYPED = (
+    "qwertyuiop qwertzuiop azertyuiop asdfghjkl zxcvbnm yxcvbnm 1234567890 abcdefghijklmnopqrstuvwxyz "
+    "password passwort letmein welcome changeme secret admin login token fscil local host"
+)
 
 
 def serve(
@@ -113,8 +118,18 @@ def check(host: str, token: str | None, no_token: bool = False) -> Rules:
 
 def _is_strong(token: str) -> bool:
     plain = token.isascii() and token.isprintable() and len(token) >= SHORTEST_TOKEN
-    steps = {ord(one) - ord(other) for one, other in itertools.pairwise(token)}
-    return plain and len(set(token)) >= VARIETY and len(steps) >= VARIETY
+    rest = _without_typed(token)
+    steps = {ord(one) - ord(other) for one, other in itertools.pairwise(rest)}
+    return plain and len(set(rest)) >= VARIETY and len(steps) >= VARIETY
+
+
+def _without_typed(token: str) -> str:
+    rest = token.lower()
+    for typed in (way for word in TYPED.split() for way in (word, word[::-1])):
+        for size in range(len(typed), 3, -1):
+            for start in range(len(typed) - size + 1):
+                rest = rest.replace(typed[start : start + size], "")
+    return rest
 
 
 def _given_token(file: Path | None) -> str | None:

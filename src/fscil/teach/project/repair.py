@@ -45,6 +45,10 @@ def rebuild(project: Path, error: DamagedError | OutdatedError, embed: Embed) ->
         said, rows, meta = _read(project, work / FILE)
         if isinstance(error, DamagedError):  # else the rows are as they were written
             said += _embed_again(project, rows, meta, embed)
+        if note and note.images and not rows["images"]:
+            raise InputError(
+                f"{project / FILE} cannot be repaired (no image can be read with its class); restore a backup."
+            )
         now = _write(rows, meta, 1 + max(int(meta["generation"]), note.generation if note else 0), work / "new")
         kept = _exchange(project, work / "new", now)
     if note and (now.classes, now.images) != (note.classes, note.images):
@@ -77,10 +81,27 @@ def _read(project: Path, database: Path) -> tuple[list[str], Rows, dict[str, str
     except (DamagedError, sqlite3.DatabaseError, UnicodeDecodeError) as error:
         what = error.what if isinstance(error, DamagedError) else error
         raise InputError(f"{project / FILE} cannot be repaired ({what}); restore a backup.") from None
-    known, found = {row[0] for row in rows["classes"]}, len(rows["images"])
-    rows["images"] = [r for r in rows["images"] if r[2] in known and SHA256.fullmatch(r[1]) and r[4] in SUFFIX_OF]
-    lost = found - len(rows["images"])
-    return [f"{lost} images belong to no class any more and were left out."] if lost else [], rows, meta
+    found = len(rows["images"])
+    rows["images"] = [row for row in rows["images"] if SHA256.fullmatch(row[1]) and row[4] in SUFFIX_OF]
+    said = _name_again(rows)
+    known = {row[0] for row in rows["classes"]}
+    rows["images"] = [row for row in rows["images"] if row[2] in known]
+    if lost := found - len(rows["images"]):
+        said.append(f"{lost} images belong to no class any more and were left out.")
+    return said, rows, meta
+
+
+def _name_again(rows: Rows) -> list[str]:
+    """A class whose row is lost: its images still belong together, and a person can see what they are."""
+    names, known = {row[1] for row in rows["classes"]}, {row[0] for row in rows["classes"]}
+    orphans = {row[2]: row for row in reversed(rows["images"]) if row[2] not in known and row[8] is None}
+    for number, image in sorted(orphans.items()):
+        name = next(name for n in itertools.count() if (name := f"class {number}{'*' * n}") not in names)
+        names.add(name)
+        rows["classes"].append([number, name, image[5], image[7], None, 0])
+    if not orphans:
+        return []
+    return [f"The names of {len(orphans)} classes were lost; they are called class {min(orphans)} and the like now."]
 
 
 def _scan(connection: sqlite3.Connection, table: str) -> Iterator[list[Any]]:
