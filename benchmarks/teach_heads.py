@@ -34,7 +34,6 @@ from fscil.teach.learning.knowledge import ClassMemory, Knowledge, Space
 
 RATES = (0.02, 0.05, 0.1, 0.2)  # false alarms that are asked for
 STRANGERS = 20  # classes never taught
-DRAWS = {5: 20, 12: 20, 20: 10, 80: 5}  # projects, by their classes
 
 
 def class_means(x: np.ndarray, y: np.ndarray, asked: np.ndarray) -> np.ndarray:
@@ -170,7 +169,7 @@ def main(data: Path, cache: Path, names: list[str]) -> None:
         found = features(cache, each.stored, find(each.encoder, None), each.images(data))
         for classes in each.sizes:
             for shots in each.shots:
-                projects = [Project.draw(found, each, classes, shots, draw) for draw in range(DRAWS[classes])]
+                projects = [Project.draw(found, each, classes, shots, draw) for draw in range(each.draws[classes])]
                 kept = cache / f"{name} {classes} {shots}.json"
                 cells.append({"classes": classes, "images": shots, **cell(projects, kept)})
                 print(name, json.dumps(cells[-1]), flush=True)
