@@ -173,10 +173,13 @@ def main(data: Path, cache: Path, names: list[str]) -> None:
                 kept = cache / f"{name} {classes} {shots}.json"
                 cells.append({"classes": classes, "images": shots, **cell(projects, kept)})
                 print(name, json.dumps(cells[-1]), flush=True)
-        if name in REPORTED:
-            lines = ",\n".join(json.dumps(one) for one in cells)
-            title = f'"set": {json.dumps(each.title)}, "encoder": {json.dumps(each.encoder)}'
-            write_text(Path("results/teach") / f"{name}.json", f'{{{title}, "cells": [\n{lines}\n]}}\n')
+                if name in REPORTED:
+                    write_text(Path("results/teach") / f"{name}.json", as_text(each, cells))
+
+
+def as_text(each: Set, cells: list[dict[str, Any]]) -> str:
+    lines = ",\n".join(json.dumps(one) for one in cells)
+    return f'{{"set": {json.dumps(each.title)}, "encoder": {json.dumps(each.encoder)}, "cells": [\n{lines}\n]}}\n'
 
 
 if __name__ == "__main__":
