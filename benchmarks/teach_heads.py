@@ -34,7 +34,6 @@ from fscil.teach.learning.knowledge import ClassMemory, Knowledge, Space
 
 RATES = (0.02, 0.05, 0.1, 0.2)  # false alarms that are asked for
 STRANGERS = 20  # classes never taught
-DRAWS = {5: 20, 12: 20, 20: 10, 80: 5}  # projects, by their classes
 
 
 def class_means(x: np.ndarray, y: np.ndarray, asked: np.ndarray) -> np.ndarray:
@@ -170,14 +169,17 @@ def main(data: Path, cache: Path, names: list[str]) -> None:
         found = features(cache, each.stored, find(each.encoder, None), each.images(data))
         for classes in each.sizes:
             for shots in each.shots:
-                projects = [Project.draw(found, each, classes, shots, draw) for draw in range(DRAWS[classes])]
+                projects = [Project.draw(found, each, classes, shots, draw) for draw in range(each.draws[classes])]
                 kept = cache / f"{name} {classes} {shots}.json"
                 cells.append({"classes": classes, "images": shots, **cell(projects, kept)})
                 print(name, json.dumps(cells[-1]), flush=True)
-        if name in REPORTED:
-            lines = ",\n".join(json.dumps(one) for one in cells)
-            title = f'"set": {json.dumps(each.title)}, "encoder": {json.dumps(each.encoder)}'
-            write_text(Path("results/teach") / f"{name}.json", f'{{{title}, "cells": [\n{lines}\n]}}\n')
+                if name in REPORTED:
+                    write_text(Path("results/teach") / f"{name}.json", as_text(each, cells))
+
+
+def as_text(each: Set, cells: list[dict[str, Any]]) -> str:
+    lines = ",\n".join(json.dumps(one) for one in cells)
+    return f'{{"set": {json.dumps(each.title)}, "encoder": {json.dumps(each.encoder)}, "cells": [\n{lines}\n]}}\n'
 
 
 if __name__ == "__main__":

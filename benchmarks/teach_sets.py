@@ -15,6 +15,7 @@ from teach_data import array_images, character_images, folder_images, icon_image
 
 Images = Iterator[tuple[str, int, np.ndarray]]
 SMALL, LARGE, FEW, MORE = (5, 20), (5, 20, 80), (1, 5, 20), (1, 5, 20, 40)
+DRAWS, MANY = {5: 5, 12: 5, 20: 5, 80: 3}, {5: 20, 12: 20, 20: 10}  # projects, by their classes; many of what is quick
 NOVEL, BASE, STRANGE = range(60, 100), range(20, 60), range(20)  # of CIFAR-100's classes
 
 
@@ -28,6 +29,10 @@ class Set:
     shots: tuple[int, ...]
     known: range  # classes that may be taught
     strangers: range = range(0)  # classes that are never taught; those of `known` that a project lacks where empty
+
+    @property
+    def draws(self) -> dict[int, int]:
+        return MANY if self.encoder == "glyphs" else DRAWS
 
 
 def _cifar(root: Path) -> Images:

@@ -109,7 +109,8 @@ def rates(found: list[Any]) -> str:
     asked = ("0.02", "0.05", "0.1", "0.2")
     rows = []
     for document in found:
-        cells = [cell for cell in document["cells"] if cell["images"] >= 5]
+        if not (cells := [cell for cell in document["cells"] if cell["images"] >= 5]):
+            continue
         values = [f"{np.mean([cell[f'false_alarms {rate}'] for cell in cells]):.1f}" for rate in asked]
         rows.append([f"{document['set']} (`{document['encoder']}`)", *values])
     return markdown(table("", ["asked for", *[f"{100 * float(rate):g} %" for rate in asked]], rows))

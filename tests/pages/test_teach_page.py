@@ -61,7 +61,8 @@ def test_rates_leave_out_projects_of_one_image(found: list[Any]) -> None:
 def test_every_stored_set_is_on_the_page() -> None:
     results = Path(__file__).parents[2] / "results"
     stored = {file.stem for file in (results / "teach").glob("*.json")}
-    assert stored == set(teach_page.ORDER)
+    assert stored
+    assert stored <= set(teach_page.ORDER)
     for name in stored:
         document = json.loads((results / "teach" / f"{name}.json").read_text(encoding="utf-8"))
         assert all(set(WAYS) < set(cell["accuracy"]) for cell in document["cells"])
