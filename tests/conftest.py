@@ -37,7 +37,8 @@ SLOW = (
 
 # More than fifteen seconds each, begun first so that none is left to one worker at the end.
 LONG = (
-    "test_glyphs_benchmark.py", "methods/test_method_contract.py", "cli/test_cli.py",
+    "test_glyphs_benchmark.py", "training/test_training.py", "methods/test_method_contract.py",
+    "experiments/test_ray_cluster.py", "cli/test_cli.py",
 )  # fmt: skip
 
 
