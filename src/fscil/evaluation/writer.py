@@ -96,7 +96,7 @@ def commit() -> str | None:
             ["git", "-C", str(folder), "describe", "--always", "--dirty=+", "--exclude=*"],
             capture_output=True,
             text=True,
-            timeout=5,
+            timeout=60,  # seconds: on a busy machine git takes some
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
