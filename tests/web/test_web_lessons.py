@@ -12,18 +12,21 @@ from web_clients import picture
 from fscil.web.demo import DIGITS
 
 
-@pytest.mark.usefixtures("traced")
 def test_an_export_says_what_it_does(tab: Tab) -> None:
     page = tab.page
     held: list[Any] = []  # the export itself, until its stage has been asked for three times
     asked = itertools.count(1)
 
+    def hold(route: Any) -> None:
+        held.append(route)
+
     def stage(route: Any) -> None:
         route.fulfill(json={"stage": "Writing down the network"})
         if next(asked) == 3:
-            held.pop().continue_()
+            disposition = {"content-disposition": 'attachment; filename="digits.onnx"'}
+            held.pop().fulfill(body=b"a model", headers=disposition)
 
-    page.route("**/api/export", held.append)
+    page.route("**/api/export", hold)
     page.route("**/api/export-stage", stage)
     page.evaluate("""() => {
       window.stages = [];
