@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-import pytest
 from browser import LONG, Tab, draw
 from web_clients import picture
 
