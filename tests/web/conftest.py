@@ -37,6 +37,13 @@ def chrome(playwright_here: Any) -> Iterator[Any]:
 
 
 @pytest.fixture
+def traced(kept_traces: None, demo: Path, tmp_path: Path) -> None:
+    """The demo's network is written down already: on a busy machine that may take longer than a page is waited for."""
+    with Learner.open(shutil.copytree(demo, tmp_path / "traced")) as learner:
+        learner.export(tmp_path / "traced.onnx")
+
+
+@pytest.fixture
 def address(chrome: Any, demo: Path, tmp_path: Path) -> Iterator[str]:
     """A server with a copy of the demo project."""
     folder = tmp_path / "digits"

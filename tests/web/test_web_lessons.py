@@ -2,16 +2,31 @@
 
 from __future__ import annotations
 
-import pytest
+import itertools
+from typing import Any
+
 from browser import LONG, Tab, draw
 from web_clients import picture
 
 from fscil.web.demo import DIGITS
 
 
-@pytest.mark.usefixtures("kept_traces")
 def test_an_export_says_what_it_does(tab: Tab) -> None:
     page = tab.page
+    held: list[Any] = []  # the export itself, until its stage has been asked for three times
+    asked = itertools.count(1)
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    def stage(route: Any) -> None:
+        route.fulfill(json={"stage": "Writing down the network"})
+        if next(asked) == 3:
+            disposition = {"content-disposition": 'attachment; filename="digits.onnx"'}
+            held.pop().fulfill(body=b"a model", headers=disposition)
+
+    page.route("**/api/export", hold)
+    page.route("**/api/export-stage", stage)
     page.evaluate("""() => {
       window.stages = [];
       const said = document.getElementById("export-stage");
@@ -22,6 +37,8 @@ def test_an_export_says_what_it_does(tab: Tab) -> None:
     page.wait_for_selector("#export:enabled")
     stages = page.evaluate("window.stages")
     assert stages[0] == "Exporting…"
+    assert stages[1] == "Writing down the network…"
+    assert all(one != next_one for one, next_one in itertools.pairwise(stages))  # a screen reader says each once
     assert stages[-1] == "Downloading, 100\u202f%…"
     assert page.is_hidden("#export-stage")
 

@@ -170,7 +170,7 @@ def test_camera(tab: Tab) -> None:
     tab.wait_for_classes("camera")
 
 
-@pytest.mark.usefixtures("kept_traces")
+@pytest.mark.usefixtures("traced")
 def test_correct_an_answer_and_export(tab: Tab) -> None:
     page = tab.page
     assert tab.ask("heart", 3) != "heart"

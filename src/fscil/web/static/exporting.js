@@ -8,7 +8,7 @@ const LOOK = 400; // ms between looks at what the server does
 export async function exportModel() {
   const [button, said] = [byId("export"), byId("export-stage")];
   button.disabled = true;
-  const tell = (text) => (said.textContent = `${text}…`);
+  const tell = (text) => said.textContent === `${text}…` || (said.textContent = `${text}…`); // else it is read aloud again
   tell("Exporting");
   said.hidden = false;
   let making = true;
