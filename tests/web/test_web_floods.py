@@ -26,6 +26,8 @@ from uvicorn.server import ServerState
 from web_clients import client_of, picture, serving, taught, uploads
 
 from fscil.teach import Learner
+from fscil.teach.project import contents
+from fscil.teach.project.store import Store
 from fscil.web.app import create_app
 from fscil.web.connections import CONNECTIONS, ENOUGH, PatientProtocol, ServerConfig
 from fscil.web.decoding import MAX_PIXELS
@@ -381,18 +383,18 @@ def test_the_real_decoder_reads_before_it_learns(tmp_path: Path) -> None:
 # One moment
 
 
-def test_classes_are_those_of_one_moment(tmp_path: Path) -> None:
+def test_classes_are_those_of_one_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another process renames a class between two of the questions that one answer takes."""
     with Learner.create(tmp_path / "project") as learner, Learner.open(tmp_path / "project") as other:
         learner.learn("A", printed("A", 3))
-        listed = learner.classes
+        listed = contents.classes
 
-        def renaming() -> Any:
-            found = listed()
+        def renaming(store: Store) -> Any:
+            found = listed(store)
             other.rename(found[0].name, "B" if found[0].name == "A" else "A")
             return found
 
-        learner.classes = renaming  # type: ignore[method-assign]
+        monkeypatch.setattr(contents, "classes", renaming)
         client = client_of(learner)
         for name in "ABA":
             [only] = client.get("/api/classes").json()
