@@ -88,7 +88,7 @@ def test_kill_9_while_teaching(tmp_path: Path) -> None:
         found = check_whole(path)
         assert acknowledged <= found
         assert len(found - acknowledged) <= round_ + 1  # at most one change per kill was done and not yet acknowledged
-    assert len(acknowledged) > KILLS / 2
+    assert len(acknowledged) >= KILLS / 2  # one at least wherever it waited for one
 
 
 STEPS = ["os.fsync", "os.replace", "os.open", "execute"]
