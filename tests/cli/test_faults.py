@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Iterable
@@ -16,7 +17,7 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 sys.path.append(str(BENCHMARKS))
 
 import faults  # noqa: E402
-from fault_parts import files, kills  # noqa: E402
+from fault_parts import files, kills, page  # noqa: E402
 from fault_parts.tally import SURVIVED, WRONG, Tally  # noqa: E402
 
 from fscil.core import storage  # noqa: E402
@@ -85,3 +86,14 @@ def test_anything_wrong_ends_the_program_with_an_error(monkeypatch: pytest.Monke
         monkeypatch.setattr(sys, "argv", ["faults.py", "--parts", "kills", "--json", str(tmp_path / "x.json")])
         assert faults.main() == code
         assert json.loads((tmp_path / "x.json").read_text())[outcome] == 1
+
+
+def test_the_page_and_the_readme_say_what_was_counted() -> None:
+    root = BENCHMARKS.parent
+    found = json.loads((root / "results" / "reliability.json").read_text())
+    assert (found["wrong"], found["quick"]) == (0, False)
+    assert not [line["what"] for line in found["lines"] if line["skipped"]]
+    assert len({line["part"] for line in found["lines"]}) == len(faults.PARTS)
+    assert (root / "docs" / "reliability.md").read_text() == page.markdown(found)
+    (said,) = re.findall(r"reliability\.md\) is what came of ([\d,]+) kills", (root / "README.md").read_text())
+    assert said == f"{found['tried']:,}"

@@ -243,6 +243,23 @@ def test_a_database_newer_than_its_note(project: Path) -> None:
     assert (project / "project.json").read_bytes() == new
 
 
+@pytest.mark.parametrize("note", ["lost", "older"])
+def test_the_digest_notices_what_no_note_can(project: Path, note: str) -> None:
+    """Sound for SQLite, and no note of this state: only the digest among the rows tells that a feature is another."""
+    old = (project / "project.json").read_bytes()
+    with Learner.open(project) as learner:
+        learner.rename(A, "renamed")
+    with contextlib.closing(sqlite3.connect(project / FILE)) as database:
+        (features,) = database.execute("SELECT features FROM images WHERE id = 3").fetchone()
+        database.execute("UPDATE images SET features = ? WHERE id = 3", [bytes([features[0] ^ 1]) + features[1:]])
+        database.commit()
+    (project / "project.json").unlink()
+    if note == "older":
+        (project / "project.json").write_bytes(old)
+    with pytest.raises(InputError, match="its content is not what was written"):
+        Learner.open(project)
+
+
 def test_a_late_note_does_not_go_before_a_later_one(project: Path) -> None:
     """Two writers: whoever comes second to its note must not overwrite that of a later change."""
     with Learner.open(project) as first, Learner.open(project) as second:
