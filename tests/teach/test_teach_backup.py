@@ -116,6 +116,21 @@ def test_where_it_is_refused(original: Path, archive: Path, tmp_path: Path) -> N
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.parametrize(
+    "place", [FILE, f"{FILE}-wal", "Project.SQLITE", "project.json", "images", "images/x.zip", "trash", "state/x"]
+)
+def test_not_where_a_project_keeps_its_own(original: Path, tmp_path: Path, place: str) -> None:
+    shutil.copytree(original, tmp_path / "p")
+    (tmp_path / "link").symlink_to(tmp_path / "p")
+    before = sorted((tmp_path / "p").rglob("*"))
+    with Learner.open(tmp_path / "p", readonly=True) as learner:
+        for write in (learner.backup, learner.export):
+            with pytest.raises(InputError, match="the project's own"):
+                write(tmp_path / "link" / place)
+    assert sorted((tmp_path / "p").rglob("*")) == before
+    assert look(tmp_path / "p") == look(original)
+
+
 def test_damaged_backups_are_refused(original: Path, archive: Path, tmp_path: Path) -> None:
     expected, rng = look(original), random.Random(1)
     refused = 0

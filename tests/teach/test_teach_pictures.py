@@ -96,6 +96,16 @@ def test_decompression_bombs(side: int) -> None:
     assert "million pixels" in refusal(bomb)
 
 
+def test_a_jpeg_of_endless_scans() -> None:
+    progressive = saved(Image.new("RGB", (64, 64)), "JPEG", progressive=True)
+    scan = progressive[progressive.rindex(b"\xff\xda") : -2]
+    assert "scans" in refusal(progressive[:-2] + 200 * scan + b"\xff\xd9")
+    hidden = b"\xff\x01\xff\xff"  # to whoever takes the one without a length for one with it
+    assert "scans" in refusal(progressive[:-2] + 200 * (hidden + scan) + b"\xff\xd9")
+    beside = b"\xff\xe1\x01\x92" + 200 * b"\xff\xda"  # no scans: data of a camera, and what stands behind the end
+    assert read(progressive[:2] + beside + progressive[2:] + 200 * scan, "x", 16).media == "image/jpeg"
+
+
 @pytest.mark.parametrize("kind", list(FORMATS))
 def test_truncated_and_damaged_files(kind: str) -> None:
     whole = encoded(noise(1, side=64)[0], kind)

@@ -72,6 +72,7 @@ def test_two_host_headers_are_refused(client: TestClient) -> None:
         {"origin": "http://127.0.0.1:9999"},  # another program's page on the same machine
         {"origin": "http://localhost:8000"},
         {"origin": "file://127.0.0.1:8000"},
+        {"origin": "http://[127.0.0.1:8000"},  # no address at all
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
         {"sec-fetch-site": "none"},

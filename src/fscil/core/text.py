@@ -54,8 +54,11 @@ def character_name(character: str) -> str:
 
 
 def spreadsheet_cell(text: str) -> str:
-    """For CSV: what a spreadsheet would take for a formula gets an apostrophe before it; numbers stay numbers."""
-    if not text.startswith(("=", "+", "-", "@", "\t", "\r")) or text == "-":
+    """For CSV: what a spreadsheet would take for a formula gets an apostrophe before it; numbers stay numbers.
+
+    Where Chinese or Japanese is written, spreadsheets read the wide signs as the narrow ones.
+    """
+    if not text.startswith(tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")) or text == "-":
         return text
     try:
         float(text)

@@ -23,7 +23,7 @@ from fscil.teach.project import changes, contents, files, pictures, records
 from fscil.teach.project.backup import backup
 from fscil.teach.project.leftovers import beside, clear
 from fscil.teach.project.limits import MAX_IMAGES_AT_ONCE, class_name
-from fscil.teach.project.making import assembled
+from fscil.teach.project.making import assembled, refuse_own
 from fscil.teach.project.note import NOTE
 from fscil.teach.project.pictures import Picture, Source
 from fscil.teach.project.store import Store
@@ -307,6 +307,7 @@ class Learner:
         """An ONNX model that answers as the project does. `tell` hears what is being done."""
         from fscil.teach.onnx.export import CHECKED, export
 
+        refuse_own(Path(path))
         clear(Path(path).parent, beside(Path(path)))  # of exports that were killed
         snapshot = self.snapshot()
         own = [self.image_bytes(image_id) for image_id in snapshot.head.left_out(CHECKED).ids]
@@ -314,6 +315,7 @@ class Learner:
 
     def backup(self, path: str | Path) -> records.Backup:
         """The whole project in one file, for `restore`; others may go on teaching meanwhile."""
+        refuse_own(Path(path).expanduser())
         note = backup(self.path, Path(path).expanduser())
         return records.Backup(str(path), Path(path).expanduser().stat().st_size, note.classes, note.images)
 

@@ -11,7 +11,7 @@ import ipaddress
 import re
 import socket
 from dataclasses import dataclass, field
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -193,8 +193,7 @@ def _same_origin(scope: Scope, host: str, headers: Headers) -> bool:
     origin = headers.get("origin")
     if origin is None:
         return True
-    parts = urlsplit(origin)
-    return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+    return origin.lower() in (f"http://{host.lower()}", f"https://{host.lower()}")
 
 
 def _with_headers(send: Send) -> Send:

@@ -101,3 +101,14 @@ def refuse_foreign(path: Path) -> None:
             if not is_right(mode):
                 what = "a folder" if place in folders else "a plain file"
                 raise InputError(f"{place} is not {what}, as in every project; remove it, or restore a backup.")
+
+
+def refuse_own(target: Path) -> None:
+    """A file for others does not go where a project keeps its own: it would take the place of the database, or be taken
+    for its log, which SQLite removes.
+    """
+    own = {FILE, NOTE, "images", "trash", "state", *(f"{FILE}-{what}" for what in ("wal", "shm", "journal"))}
+    target = target.parent.resolve() / target.name  # a link is replaced, not followed
+    for place in (target, *target.parents):
+        if place.name.casefold() in own and (place.parent / FILE).exists():
+            raise InputError(f"{place} is the project's own in {place.parent}; choose another place for the file.")
