@@ -19,13 +19,16 @@ ORDER = [
     "results", "paper", ("experiments", "pages"), "sharing", "teach", "web", "cli", "__main__",
 ]  # fmt: skip
 PLACE = {room: place for place, rooms in enumerate(ORDER) for room in ([rooms] if isinstance(rooms, str) else rooms)}
-# Learning code has no way to test images.
+# Learning code has no way to test images: it may import this and no more. Data sets are also in scikit-learn and
+# torchvision, and whatever reads files or looks modules up by name leads everywhere.
 LEARNING = ("backbones", "objectives", "training", "methods")
-FORBIDDEN = ("data", "data.benchmark", "data.dataset", "data.registry")
-LOADERS = (
-    *("cifar100", "cub200", "digits", "folder", "glyphs", "miniimagenet", "npz", "omniglot", "tinyimagenet"),
-    *("decoded", "download", "listing", "sources", "session_lists", "stored_shots"),
-)
+LEARNING_DATA = {f"data.{name}" for name in ("augment", "batches", "colours", "episodes", "fantasy", "session")}
+LEARNING_PACKAGES = {
+    *("fscil", "torch", "timm", "lightning", "safetensors", "scipy", "numpy"),
+    *("__future__", "abc", "collections", "contextlib", "copy", "dataclasses", "difflib", "functools", "hashlib", "io"),
+    *("itertools", "json", "logging", "math", "pathlib", "time", "typing", "zlib"),
+}
+BY_NAME = {"__import__", "__builtins__", "__loader__", "__spec__", "eval", "exec", "compile", "globals"}
 
 
 def modules() -> dict[str, Path]:
@@ -109,16 +112,54 @@ def test_a_hidden_cycle_is_noticed(tmp_path: Path) -> None:
     assert targets(bad) == {"pages.kit.prose", "cli.main", "core.errors", "fscil"}
 
 
+def ways_out(path: Path) -> set[str]:
+    """How a file of learning code could come to test images; `fscil` is one: it holds whatever is loaded as attributes.
+
+    `import fscil.core.errors` binds that name as well, so names are imported from modules alone.
+    """
+    found = {name for name in targets(path) if room(name) == "data"} - LEARNING_DATA
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = {alias.name for alias in node.names}
+            found |= {name for name in names if name.split(".")[0] not in LEARNING_PACKAGES - {"fscil"}}
+        elif isinstance(node, ast.ImportFrom):
+            name = node.module or "."
+            found |= {name} if node.level or name == "fscil" or name.split(".")[0] not in LEARNING_PACKAGES else set()
+        elif isinstance(node, ast.Name) and node.id in BY_NAME:
+            found.add(node.id)
+    return found
+
+
 @pytest.mark.parametrize("name", [name for name in MODULES if room(name) in LEARNING])
 def test_learning_code_cannot_reach_test_images(name: str) -> None:
     """Neither by the benchmark, nor by a loader, nor through the package's public names or an import by name."""
-    path = MODULES[name]
-    assert not targets(path) & {*FORBIDDEN, "fscil", *(f"data.{loader}" for loader in LOADERS)}
-    tree = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-    used = {node.id for node in tree if isinstance(node, ast.Name)}
-    used |= {alias.name.split(".")[0] for node in tree if isinstance(node, ast.Import) for alias in node.names}
-    used |= {(node.module or "").split(".")[0] for node in tree if isinstance(node, ast.ImportFrom)}
-    assert not used & {"importlib", "__import__", "runpy", "pkgutil"}
+    assert ways_out(MODULES[name]) == set()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from fscil.data import benchmark as x",
+        "from fscil.data.digits import load",
+        "from fscil import load_benchmark",
+        "import fscil",
+        "import fscil.data",
+        "import fscil.data.session",  # then fscil.load_benchmark
+        "import fscil.core.errors as errors, torch",
+        "from torchvision.datasets import CIFAR100",
+        "from sklearn.datasets import load_digits",
+        "import sys",
+        "from importlib import import_module",
+        "from builtins import __import__ as load",
+        "x = __import__('fscil')",
+        "exec('import fscil')",
+        "import inspect, gc",
+        "import os",
+    ],
+)
+def test_a_way_out_is_noticed(line: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.py").write_text(f"def f():\n    {line}\n")
+    assert ways_out(tmp_path / "bad.py")
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if room(name) in ("pages", "results", "paper")])

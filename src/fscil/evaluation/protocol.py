@@ -21,7 +21,7 @@ from fscil.core.matrix import AccuracyMatrix
 from fscil.data.benchmark import Benchmark, Exam
 from fscil.data.fantasy import Transform
 from fscil.data.session import PixelView, Session, View
-from fscil.evaluation.asking import asked
+from fscil.evaluation.asking import asked, left_alone
 from fscil.evaluation.features import FeatureCache
 from fscil.evaluation.fits import BaseFits, Course, DrawState, learn_base
 from fscil.evaluation.kept_images import KeptImages
@@ -173,11 +173,14 @@ def run_method(
         else:
             base = fits.learn(kept, lambda: session(0), device) if fits else learn_base(kept, session(0), device)
             course.peak_mb, started = base.peak_memory_mb, now() - base.seconds
-        named = examiner.named(index, method)
-        course.rows.append(examiner.row(index, named))
         course.seconds += now() - started
-        for label in method.variants():
-            course.variants.setdefault(label, []).append(examiner.row(index, examiner.named(index, method, label)))
+        with left_alone(method):
+            started = now()
+            named = examiner.named(index, method)
+            course.rows.append(examiner.row(index, named))
+            course.seconds += now() - started
+            for label in method.variants():
+                course.variants.setdefault(label, []).append(examiner.row(index, examiner.named(index, method, label)))
         if under_way and index + 1 < count:
             under_way.save(kept, course)
         if progress:
