@@ -35,7 +35,24 @@ def test_escapes_are_shown() -> None:
     assert visible("\x1b[31mred\x07\n\u202etxt") == r"\x1b[31mred\x07\n\u202etxt"
 
 
-@pytest.mark.parametrize("text", ["=1+1", "+SUM(A1)", "-2+3", "@cmd", "\t=1", "\r=1", "\n=1", "=", "--1", "\uff1d1", "\uff0b1+1", "\uff0d2+3", "\uff20a"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "=1+1",
+        "+SUM(A1)",
+        "-2+3",
+        "@cmd",
+        "\t=1",
+        "\r=1",
+        "\n=1",
+        "=",
+        "--1",
+        "\uff1d1",
+        "\uff0b1+1",
+        "\uff0d2+3",
+        "\uff20a",
+    ],
+)
 def test_formulas_become_text(text: str) -> None:
     assert spreadsheet_cell(text) == "'" + text
 

@@ -110,6 +110,10 @@ def test_where_it_is_refused(original: Path, archive: Path, tmp_path: Path) -> N
             restore(archive, path)
     with pytest.raises(InputError, match="does not exist"):
         restore(tmp_path / "no.zip", tmp_path / "new")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        with pytest.raises(InputError, match="is not a file; give one that"):
+            restore(path, tmp_path / "new")
     (tmp_path / "text.zip").write_text("no zip")
     with pytest.raises(InputError, match="not a whole backup"):
         restore(tmp_path / "text.zip", tmp_path / "new")

@@ -121,3 +121,14 @@ def test_a_folder_of_an_interrupted_making_is_filled_up(tmp_path: Path) -> None:
     assert {each.name: each.read_text() for each in (path / "images").iterdir()} == {"a": "work", "b": "work", "c": "p"}
     assert sorted(os.listdir(path)) == sorted(["images", "state", FILE])
     assert (path / "state" / "x").read_text() == "x"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="symbolic links")
+def test_a_link_back_is_no_class(photos: Path, tmp_path: Path) -> None:
+    (photos / "0").symlink_to(photos)
+    (photos / "1").symlink_to(tmp_path)
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere" / "0.png").write_bytes(encoded(characters(NOVEL[2], 1)[0]))
+    (photos / "2").symlink_to(tmp_path / "elsewhere")
+    learned = Learner.create_from(tmp_path / "p", photos)
+    assert {part.name: part.added for part in learned} == {A: 5, B: 2, "2": 1}

@@ -100,7 +100,6 @@ def check_scans(content: bytes) -> None:
         at = found.end() + max(2, int.from_bytes(content[found.end() : found.end() + 2]))
 
 
-
 def media_type(image: Image.Image) -> str:
     return (HEIC if image.format == "HEIF" else FORMATS[str(image.format)])[0]
 

@@ -65,6 +65,8 @@ def _pack(project: Path, folder: Path, contents: Contents, target: Path) -> None
 
 def unpack(file: Path, folder: Path, *, pictures: bool = True) -> Contents:
     """Everything is checked on the way; `pictures`: write them too, not only check them."""
+    if file.exists() and not file.is_file():  # a pipe would never end
+        raise InputError(f"{file} is not a file; give one that `fscil teach backup` wrote.")
     try:
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()

@@ -39,6 +39,8 @@ def expand(arguments: Iterable[str]) -> list[Path]:
 def class_folders(folder: Path) -> list[Path]:
     try:
         found = sorted(entry for entry in folder.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+        # A link back would be a class that takes the pictures of all others.
+        found = [entry for entry in found if not folder.resolve().is_relative_to(entry.resolve())]
     except OSError as error:
         raise InputError(f"The folder {folder} cannot be read ({error.strerror}); check the path.") from None
     if not found:

@@ -13,7 +13,17 @@ import numpy as np
 from PIL import Image
 
 from fscil.core.errors import InputError
-from fscil.data.images import ImageError, check_scans, check_size, damaged, from_array, media_type, open_image, square, upright
+from fscil.data.images import (
+    ImageError,
+    check_scans,
+    check_size,
+    damaged,
+    from_array,
+    media_type,
+    open_image,
+    square,
+    upright,
+)
 from fscil.teach.project.limits import MAX_FILE_BYTES, MAX_PIXELS
 from fscil.teach.project.records import Skipped
 
