@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from fscil.backbones import ViT
 from fscil.core.config import BackboneConfig
 from fscil.data.session import View
 from fscil.evaluation.features import FeatureCache
+from fscil.training.checkpoint import read_tensors
 
 BLOCKS, TRANSFORMS = (1,), ((1, 0), (2, 1))
 
@@ -70,3 +72,34 @@ def test_features_of_transformed_images_are_those_of_the_images_transformed(tmp_
     assert torch.equal(view.turned[1, 0], cache.get(IMAGES.rot90(1, (1, 2))).final)
     assert torch.equal(view.turned[2, 1], cache.get(IMAGES.rot90(2, (1, 2))[..., [1, 2, 0]]).final)
     assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_blocks_that_will_be_asked_for_later_cost_no_second_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backbone, passes = network(), []
+    forward = backbone.forward_layers
+
+    def counted(images: torch.Tensor, blocks: Sequence[int]) -> object:
+        passes.append(tuple(blocks))
+        return forward(images, blocks)
+
+    monkeypatch.setattr(backbone, "forward_layers", counted)
+    cache = FeatureCache(tmp_path, backbone, ahead=BLOCKS)
+    assert cache.get(IMAGES).layers == {}  # nobody gets more than was asked for
+    assert list(cache.get(IMAGES, BLOCKS).layers) == [1]
+    assert passes == [(1,)]
+    # What was not foreseen is added to the file, and what it had stays there.
+    assert list(cache.get(IMAGES, (2,)).layers) == [2]
+    assert passes == [(1,), (1, 2)]
+    again = FeatureCache(tmp_path, network()).get(IMAGES, (1, 2))
+    assert same(again, FeatureCache(None, network()).get(IMAGES, (1, 2)))
+    assert len(passes) == 2
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_transformed_images_are_stored_without_layers(tmp_path: Path) -> None:
+    cache = FeatureCache(tmp_path, network(), ahead=BLOCKS)
+    cache.get(IMAGES, (), TRANSFORMS)
+    stored = sorted(sum(name.startswith("block") for name in read_tensors(path)[0]) for path in tmp_path.iterdir())
+    assert stored == [0, 0, 1]

@@ -16,6 +16,7 @@ from fscil.core.errors import InputError
 from fscil.core.hardware import describe
 from fscil.core.progress import Reporter
 from fscil.core.storage import read_json, write_json
+from fscil.evaluation import features
 from fscil.evaluation.identity import data_sha256, weights_sha256
 from fscil.experiments import layers, runner
 from fscil.experiments.run import Run
@@ -45,6 +46,22 @@ def test_a_finished_run_does_nothing_again(finished: Run, monkeypatch: pytest.Mo
     assert [path.stat().st_size > 0 for path in again.all()] == [True] * 4
     assert again.analysis()["layers"]
     assert len(again.pictures()["samples"]) == 10
+
+
+def test_images_pass_through_the_network_once_for_all_methods(
+    finished: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes, extract = [], features.extract
+
+    def counted(backbone: Any, images: Any, blocks: Any) -> Any:
+        passes.append(len(images))
+        return extract(backbone, images, blocks)
+
+    monkeypatch.setattr(features, "extract", counted)
+    assert CONFIG.methods == ("prototypes", "yourself")  # the first wants no layers, the second does
+    Run.open(CONFIG, tmp_path / "out", checkpoint=finished.on.checkpoint).evaluate()
+    novel = finished.on.benchmark.novel_sessions
+    assert len(passes) == (novel + 1) + 1 + novel * CONFIG.draws  # exams, the base session, the shots
 
 
 def test_a_result_names_its_network_and_its_data(finished: Run) -> None:

@@ -29,6 +29,7 @@ from fscil.evaluation.protocol import Examiner, prepare, run_method
 from fscil.evaluation.writer import make_result
 from fscil.experiments.journal import Journal, accuracies
 from fscil.methods import Method
+from fscil.methods import make as make_method
 from fscil.training.checkpoint import FIRST, LAST, STATE, Checkpoint, load_classifier, same_training
 from fscil.training.loop import train_base
 
@@ -162,7 +163,11 @@ class NetworkRun:
 
     @cached_property
     def cache(self) -> FeatureCache:
-        return FeatureCache(self.folder / "features", self.network.backbone)
+        """Features of the layers that any method of this config will ask for are made in one pass."""
+        backbone = self.network.backbone
+        made = [make_method(name, self.config.options.get(name)) for name in self.config.methods]
+        ahead = [block for method in made if "tunes" not in method.needs for block in method.blocks(backbone.depth)]
+        return FeatureCache(self.folder / "features", backbone, ahead)
 
     @cached_property
     def fits(self) -> BaseFits:
