@@ -49,7 +49,6 @@ RECTIFIED = "+rectify"  # behind the name of a method: with `rectify = true`
 PLAIN_NAMES = sorted(REGISTRY)
 NAMES = [*PLAIN_NAMES, *(name + RECTIFIED for name in ("lda", "savc"))]  # of numbers in double, of turned images
 FLOOR = {"lazy"}  # never predicts a new class, by design
-FORGETFUL = {"finetune"}  # on a network that was never trained it names one class, the last it learned
 COMPARERS = {"sppr"}  # compare by a network that eight base classes cannot teach to compare new ones
 # What is slow by default is cut short: every option that counts steps, and these.
 QUICK: dict[str, dict[str, Any]] = {
@@ -256,8 +255,16 @@ def test_what_comes_later_changes_nothing_before(name: str) -> None:
     assert list(one.variants) == list(other.variants)
     for mine, theirs in ((one.matrix, other.matrix), *zip(one.variants.values(), other.variants.values(), strict=True)):
         assert mine.to_lists()[:2] == theirs.to_lists()[:2]
-    if name not in FLOOR | FORGETFUL:
-        assert one.matrix.to_lists() != other.matrix.to_lists()
+    if name not in FLOOR and one.matrix.to_lists() == other.matrix.to_lists():
+        # Of so few images they may be, by a rounding, where a method names one class for most; its scores are not.
+        assert not torch.equal(last_scores(name, tiny_benchmark()), last_scores(name, another_future()))
+
+
+def last_scores(name: str, benchmark: Benchmark) -> torch.Tensor:
+    """Of the base classes' images, which are the same in every future."""
+    method = fresh(name)
+    learn(method, prepared(method, benchmark))
+    return method.scores(exam_view(method, benchmark))
 
 
 def another_future() -> Benchmark:

@@ -18,11 +18,14 @@ from pathlib import Path
 import pytest
 from teach_samples import NOVEL, characters, encoded
 
+import fscil
+from fscil.core import stored_networks
 from fscil.core.errors import InputError
 from fscil.teach import Learner
 
 A, B = NOVEL[:2]
 NOBODY = 65534
+PACKAGE = Path(fscil.__file__).resolve().parent
 needs_root = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can do this")
 
 
@@ -39,8 +42,9 @@ def project(learner: Learner) -> Path:
         if folder == above or not folder.is_relative_to(above):
             break
         folder.chmod(0o755)
-    if any(not folder.stat().st_mode & 0o001 for folder in path.parents):
-        pytest.skip(f"Others cannot reach {path}; these tests read as another user.")
+    for needed in (path, PACKAGE):  # whose weights are read too
+        if any(not folder.stat().st_mode & 0o001 for folder in needed.parents):
+            pytest.skip(f"Others cannot reach {needed}; these tests read as another user.")
     return path
 
 
@@ -186,6 +190,19 @@ def test_another_users_project(project: Path) -> None:
     project.chmod(0o755)
     project.parent.chmod(0o700)
     assert "no right to enter a folder above" in as_nobody(lambda: look(project))
+
+
+@needs_root
+def test_weights_that_only_their_owner_may_read(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    look(project)  # what is imported late
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    for file in stored_networks.FOLDER.glob("glyphs*"):
+        shutil.copy(file, weights)
+    monkeypatch.setattr(stored_networks, "FOLDER", weights)
+    assert as_nobody(lambda: look(project)) == repr(ALL)
+    (weights / "glyphs.safetensors").chmod(0o600)
+    assert "no right to read the weights of the encoder 'glyphs'" in as_nobody(lambda: look(project))
 
 
 @needs_root

@@ -61,6 +61,10 @@ def check(reference: Reference, state: Path) -> None:
     try:
         with path.open("rb") as file:
             found = hashlib.file_digest(file, "sha256").hexdigest()
+    except PermissionError:
+        raise InputError(
+            f"You have no right to read the weights of the encoder '{reference.name}' ({path}); ask their owner for it."
+        ) from None
     except OSError:
         raise InputError(
             f"The weights of the encoder '{reference.name}' are not at {path}; bring the file back, or install the "
