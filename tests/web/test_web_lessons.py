@@ -120,12 +120,17 @@ def test_a_bad_file_is_marked_and_the_lesson_goes_on(tab: Tab) -> None:
     assert "bad.png: not a PNG" in page.inner_text("#lesson")
     assert page.inner_text("#frames-count") == "0 of 5"
     assert page.is_disabled("#learn")
-    page.set_input_files("#teach-files", [payloads[1]])  # nothing of it can be used
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.set_input_files("#teach-files", payloads[:2])  # nothing of it can be used
     page.fill("#teach-name", "other")
     page.press("#teach-name", "Enter")
     page.wait_for_selector("#notice.failed")
     page.wait_for_selector(".faulty")
-    assert page.locator(".frames .filled").count() == 1
+    assert page.locator(".frames .filled").count() == 2
+    said = page.inner_text("#lesson")  # of all, as the first reason is not that of the others
+    assert "bad.png: not a PNG" in said
+    assert "a.png: " in said.replace("bad.png", "")
+    assert page.locator("#notice").bounding_box()["width"] > 300  # all of a phone's width, where the words need it
     assert tab.classes() == [*DIGITS, "grey"]
     assert len(tab.complaints) == 1  # the browser's own, of the lesson that was refused
     assert "400" in tab.complaints.pop()
@@ -147,6 +152,7 @@ def test_the_check_up_moves_removes_and_keeps(tab: Tab) -> None:
     assert page.inner_text('[data-class="0"] .images') == "6 images"
     page.click("#notice-undo")
     page.wait_for_selector('[data-kind="looks_like_another"] .keep-finding')
+    assert page.inner_text('[data-kind="looks_like_another"] .keep-finding') == "Keep"
     page.click('[data-kind="looks_like_another"] .keep-finding')
     page.wait_for_selector('[data-kind="looks_like_another"]', state="detached")
     page.click("#notice-undo")
@@ -154,3 +160,16 @@ def test_the_check_up_moves_removes_and_keeps(tab: Tab) -> None:
     page.click('[data-kind="looks_like_another"] .remove')
     page.wait_for_function("() => document.querySelector('[data-class=\"star\"] .images').textContent === '5 images'")
     assert page.inner_text('[data-class="0"] .images') == "5 images"
+
+
+def test_who_keeps_two_that_look_alike_keeps_both(tab: Tab) -> None:
+    """Its advice is to keep one of them, and the button does something else."""
+    page = tab.page
+    page.check('input[value="pictures"]', force=True)
+    contents = {f"{grey}.png": picture(grey) for grey in (60, 61)}
+    payloads = [{"name": name, "mimeType": "image/png", "buffer": content} for name, content in contents.items()]
+    page.set_input_files("#teach-files", payloads)
+    page.fill("#teach-name", "grey")
+    page.press("#teach-name", "Enter")
+    page.wait_for_selector('[data-kind="near_duplicate"] .keep-finding')
+    assert page.inner_text('[data-kind="near_duplicate"] .keep-finding') == "Keep both"

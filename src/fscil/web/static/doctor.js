@@ -94,11 +94,14 @@ function item(finding, page) {
           { class: "meant" },
           ...images.map((id) => picture(id, finding, page)),
           element("button", { type: "button", class: "keep-finding", title: "Do not mention this again", onclick: () => change(page, () => api.keep(finding.kind, finding.images)) },
-            images.length < finding.images.length ? `Keep all ${finding.images.length}` : "Keep"),
+            keeping(finding.images.length)),
         )
       : null,
   );
 }
+
+// Beside "keep one of them", a bare "Keep" might do that.
+const keeping = (images) => ["Keep", "Keep both"][images - 1] ?? `Keep all ${images}`;
 
 // An image that a finding is about, and what can be done with it.
 function picture(id, finding, page) {

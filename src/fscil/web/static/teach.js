@@ -130,7 +130,7 @@ export class Teach {
       await this.page.refresh();
       this.tell(lesson);
     } catch (error) {
-      if (error.skipped?.length) this.frames.settle(error.skipped); // not one could be used: each says why
+      if (error.skipped?.length) this.refused(error.skipped);
       throw error;
     } finally {
       this.busy = false;
@@ -143,17 +143,19 @@ export class Teach {
     const parts = [
       element("p", {}, "Learned ", element("strong", {}, lesson.name), ` from ${plural(lesson.added, "image")} in ${seconds(lesson.seconds)}.`),
     ];
-    if (lesson.skipped.length) {
-      const named = lesson.skipped.slice(0, NAMED).map((each) => element("li", {}, `${each.file}: ${each.reason}`));
-      const more = lesson.skipped.length - named.length;
-      if (more) named.push(element("li", {}, `and ${more} more`));
-      parts.push(element("p", { class: "fault" }, `Without ${plural(lesson.skipped.length, "image")}, marked above:`), element("ul", { class: "left-out" }, ...named));
-    }
+    if (lesson.skipped.length) parts.push(...leftOut(`Without ${plural(lesson.skipped.length, "image")}, marked above:`, lesson.skipped));
     if (lesson.rivals.length) {
       const rivals = lesson.rivals.slice(0, 3).map((rival) => element("li", {}, element("strong", {}, rival.name), ` ${percent(rival.similarity)}`));
       parts.push(element("p", { class: "quiet" }, "Now competes with"), element("ul", { class: "rivals", "aria-label": "Classes it now competes with" }, ...rivals));
     }
     byId("lesson").replaceChildren(...parts);
+  }
+
+  // Not one picture could be used. Their reasons may differ, and the notice has room for one of them.
+  refused(skipped) {
+    this.frames.settle(skipped);
+    this.told = null;
+    byId("lesson").replaceChildren(...leftOut("Nothing was learned:", skipped));
   }
 
   imagesOf(name) {
@@ -195,6 +197,13 @@ export class Teach {
     byId("learn").disabled = this.busy || !name || !(this.frames.images.length || drawn);
     byId("learn").textContent = this.busy ? "Learning…" : known ? "Add to this class" : "Learn";
   }
+}
+
+function leftOut(title, skipped) {
+  const named = skipped.slice(0, NAMED).map((each) => element("li", {}, `${each.file}: ${each.reason}`));
+  const more = skipped.length - named.length;
+  if (more) named.push(element("li", {}, `and ${more} more`));
+  return [element("p", { class: "fault" }, title), element("ul", { class: "left-out" }, ...named)];
 }
 
 const seconds = (value) => `${value < 0.95 ? value.toFixed(2) : value.toFixed(1)}\u202fs`;
