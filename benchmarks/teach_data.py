@@ -1,7 +1,6 @@
 """Images for projects of one's own classes, as an encoder sees them: features once, kept in a cache folder.
 
-A set has `train` (what may be taught) and `test` (what is asked) for every class. Where a data set has too few images
-to teach forty, the caller joins both and draws.
+A set has `train` (what may be taught) and `test` (what is asked) for every class.
 """
 
 from __future__ import annotations
@@ -64,15 +63,26 @@ def features(cache: Path, name: str, encoder: Encoder, images: Iterator[tuple[st
 
 
 def folder_images(
-    root: Path, train: int, test: int, classes: int, others: bool = False
+    root: Path, train: int, test: int, classes: int, others: bool = False, joined: bool = False
 ) -> Iterator[tuple[str, int, np.ndarray]]:
-    """root/{train,val,test}/CLASS/*; `val` counts as test. Classes at even distances, or the others; random images."""
+    """root/{train,val,test}/CLASS/*; `val` counts as test. Classes at even distances, or the others; random images.
+
+    `joined`: from all folders together, for sets that have too few images to teach in one.
+    """
     names = sorted({each.name for split in ("train", "test") for each in (root / split).iterdir()})
     places = np.linspace(0, len(names) - 1, min(classes, len(names))).round().astype(int)
     chosen = [name for at, name in enumerate(names) if (at in places) != others]
     for label, name in enumerate(chosen):
-        for split, folders, most in (("train", ["train"], train), ("test", ["val", "test"], test)):
-            files = sorted(file for each in folders for file in (root / each / name).glob("*"))
+        parts = {
+            split: sorted(file for each in folders for file in (root / each / name).glob("*"))
+            for split, folders in (("train", ("train",)), ("test", ("val", "test")))
+        }
+        if joined:
+            every = [file for files in parts.values() for file in files]
+            mixed = [every[at] for at in np.random.default_rng(label).permutation(len(every))]
+            parts = {"train": mixed[:train], "test": mixed[train:]}
+        for split, most in (("train", train), ("test", test)):
+            files = parts[split]
             for at in np.random.default_rng(label).permutation(len(files))[:most]:
                 with Image.open(files[at]) as image:
                     yield split, label, np.asarray(image.convert("RGB"))

@@ -24,7 +24,7 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.metrics import roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 from teach_data import Features, features
-from teach_sets import REPORTED, SETS, Set
+from teach_sets import DRAWS, REPORTED, SETS, Set
 
 from fscil.core.storage import write_text
 from fscil.teach.encoders.loading import find
@@ -169,7 +169,7 @@ def main(data: Path, cache: Path, names: list[str]) -> None:
         found = features(cache, each.stored, find(each.encoder, None), each.images(data))
         for classes in each.sizes:
             for shots in each.shots:
-                projects = [Project.draw(found, each, classes, shots, draw) for draw in range(each.draws[classes])]
+                projects = [Project.draw(found, each, classes, shots, draw) for draw in range(DRAWS[classes])]
                 kept = cache / f"{name} {classes} {shots}.json"
                 cells.append({"classes": classes, "images": shots, **cell(projects, kept)})
                 print(name, json.dumps(cells[-1]), flush=True)

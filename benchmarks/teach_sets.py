@@ -15,7 +15,7 @@ from teach_data import array_images, character_images, folder_images, icon_image
 
 Images = Iterator[tuple[str, int, np.ndarray]]
 SMALL, LARGE, FEW, MORE = (5, 20), (5, 20, 80), (1, 5, 20), (1, 5, 20, 40)
-DRAWS, MANY = {5: 5, 12: 5, 20: 5, 80: 3}, {5: 20, 12: 20, 20: 10}  # projects, by their classes; many of what is quick
+DRAWS = {5: 20, 12: 20, 20: 10, 80: 5}  # projects, by their classes
 NOVEL, BASE, STRANGE = range(60, 100), range(20, 60), range(20)  # of CIFAR-100's classes
 
 
@@ -30,10 +30,6 @@ class Set:
     known: range  # classes that may be taught
     strangers: range = range(0)  # classes that are never taught; those of `known` that a project lacks where empty
 
-    @property
-    def draws(self) -> dict[int, int]:
-        return MANY if self.encoder == "glyphs" else DRAWS
-
 
 def _cifar(root: Path) -> Images:
     """Numbered anew: 0-39 the novel classes, 40-79 base classes, 80-99 base classes that are only asked about."""
@@ -41,7 +37,8 @@ def _cifar(root: Path) -> Images:
 
 
 def _cub(root: Path) -> Images:
-    return folder_images(root / "cub200", 20, 8, 100)
+    """The official halves have some 30 images of a class each, together 41 to 60."""
+    return folder_images(root / "cub200", 40, 8, 100, joined=True)
 
 
 def _grocery(root: Path) -> Images:
@@ -62,7 +59,7 @@ def _icon_set(encoder: str) -> Set:
 
 def _cifar_sets(encoder: str) -> dict[str, Set]:
     novel = Set("CIFAR-100, novel classes", encoder, "cifar", _cifar, SMALL, MORE, range(40))
-    every = Set("CIFAR-100, novel and base", encoder, "cifar", _cifar, (80,), FEW, range(80), range(80, 100))
+    every = Set("CIFAR-100, novel and base", encoder, "cifar", _cifar, (80,), MORE, range(80), range(80, 100))
     return {f"cifar-novel-{encoder}": novel, f"cifar-{encoder}": every}
 
 
@@ -73,7 +70,7 @@ REPORTED = {
     **_cifar_sets("cifar100"),
     **_cifar_sets("photos"),
     "grocery-photos": Set("Grocery Store", "photos", "grocery", _grocery, LARGE, MORE, range(81)),
-    "cub-photos": Set("CUB-200", "photos", "cub", _cub, LARGE, FEW, range(100)),
+    "cub-photos": Set("CUB-200", "photos", "cub", _cub, LARGE, MORE, range(100)),
 }
 
 

@@ -39,6 +39,9 @@ def backbone() -> ViT:
     return ViT(CONFIG.backbone).eval()
 
 
+ASKED: list[Tensor | None] = []  # of the module: what a method remembers in itself or its class, it does not keep
+
+
 @dataclass
 class Spy(Method):
     """Guesses by a fixed rule and tells what it was shown."""
@@ -46,7 +49,6 @@ class Spy(Method):
     name: ClassVar[str] = "spy"
     title: ClassVar[str] = "Spy"
     paper: ClassVar[str] = "none"
-    images: ClassVar[list[Tensor | None]] = []  # of the class: what the method itself remembers, it does not keep
 
     def fit_base(self, session: Session) -> None:
         self.shown_ = [session]
@@ -55,7 +57,7 @@ class Spy(Method):
         self.shown_.append(session)
 
     def scores(self, view: View) -> Tensor:
-        self.images.append(view.images)
+        ASKED.append(view.images)
         seen = self.shown_[-1].classes.stop
         return view.final[:, :seen]  # arbitrary, but a function of the features
 
@@ -85,7 +87,7 @@ def test_a_method_gets_features_of_its_own_session_and_no_pixels(benchmark: Benc
     spy = Spy()
     run_method(spy, benchmark, FeatureCache(None, backbone))
     assert [s.index for s in spy.shown_] == [0, 1, 2]
-    assert spy.images[-1] is None
+    assert ASKED[-1] is None
     for session in spy.shown_:
         assert session.images is None
         assert session.view is not None
@@ -100,7 +102,7 @@ def test_pixels_only_where_they_are_needed(benchmark: Benchmark, backbone: ViT) 
 
     looker = Looker()
     run_method(looker, benchmark, FeatureCache(None, backbone))
-    assert looker.images[-1] is not None
+    assert ASKED[-1] is not None
     assert looker.shown_[1].images is not None
     assert len(looker.shown_[1].images) == 10
 
