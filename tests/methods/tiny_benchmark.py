@@ -52,10 +52,10 @@ class Remembered(FeatureCache):
 
     def __init__(self, network: Checkpoint) -> None:
         super().__init__(Path(), network.backbone)
-        self._views: dict[str, object] = {}
+        self._views: dict[tuple[str, tuple[int, ...]], object] = {}
 
-    def _get(self, images, blocks):  # type: ignore[no-untyped-def]
-        key = self._key(images, blocks)
+    def _get(self, images, blocks=(), ahead=()):  # type: ignore[no-untyped-def]
+        key = self._key(images), tuple(blocks)
         if key not in self._views:
             self._views[key] = FeatureCache(None, self.backbone).get(images, blocks)
         return self._views[key]
