@@ -12,7 +12,7 @@ from web_clients import picture, serving
 from fscil.teach import Learner
 from fscil.web.app import create_app
 
-schemathesis = pytest.importorskip("schemathesis")
+schemathesis = pytest.importorskip("schemathesis", minversion="4")
 hypothesis = pytest.importorskip("hypothesis")
 
 # Not every name that is well formed is that of a class, nor every file an image.
