@@ -199,6 +199,12 @@ def test_an_unknown_recipe_gets_the_nearest_name(tmp_path: Path) -> None:
         configs.load(str(bad))
 
 
+def test_a_recipe_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Notepad of Windows saves UTF-8 so."""
+    (tmp_path / "mine.toml").write_text('extends = "digits"\ndraws = 7\n', encoding="utf-8-sig")
+    assert configs.load(str(tmp_path / "mine.toml")).draws == 7
+
+
 def test_a_recipe_of_ones_own(tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text('draws = 1\n[data]\nname = "digits"\nbase = 6\nway = 2\n')

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +22,8 @@ def tell_check(config: Config, folder: Path, allowed: bool, as_json: bool) -> No
 
     check_claim(folder, allowed=allowed)
     benchmark = preflight(config, Reporter())
-    notes, found = data_notes(benchmark), estimate(config, benchmark)
+    loading = time.process_time()  # of this process, which has done what a run does first
+    notes, found = data_notes(benchmark), estimate(config, benchmark, loading)
     if as_json:
         print_json({"recipe": config.recipe, "out": str(folder), "notes": notes.sentences(), "estimate": asdict(found)})
         return
@@ -36,6 +38,8 @@ def tell_check(config: Config, folder: Path, allowed: bool, as_json: bool) -> No
         say(f"Methods: about {spoken(found.methods)}, as they were measured by the project.")
     if found.unknown:
         say(f"Not in the estimate, as they were not measured on such data: {', '.join(found.unknown)}.")
+    if found.maps:
+        say(f"Maps of the features: about {spoken(found.maps)}.")
     memory = f"{found.memory_mb / 1000:.1f} GB of {'GPU ' if found.on_gpu else ''}memory"
-    say(f"Together about {spoken(found.seconds)} and {memory}; pictures and maps of the report come on top.")
+    say(f"Together about {spoken(found.seconds)}, if nothing else runs here, and {memory}.")
     say("Nothing was written.")

@@ -286,7 +286,7 @@ def _read(path: Path, children: tuple[Path, ...] = ()) -> dict[str, Any]:
         chain = " -> ".join(each.name for each in (*children, path))
         raise InputError(f"The recipes {chain} extend each other in a circle; take `extends` out of one of them.")
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Notepad puts a byte-order mark first
     except FileNotFoundError:
         raise InputError(
             f"The recipe {path} does not exist; check the path, or take one of: {', '.join(recipes())}."

@@ -8,6 +8,7 @@ import torch
 
 from fscil.core.errors import InputError
 from fscil.core.progress import Update
+from fscil.data import Benchmark
 from fscil.evaluation.protocol import run_method
 from fscil.experiments.runner import NetworkRun
 from fscil.methods import Method, Prototypes, YourSelf
@@ -16,6 +17,7 @@ from fscil.metrics import summary
 
 SCHEMA = 1
 MIN_POINTS = 5
+MAP_STEPS = 1000  # of t-SNE
 _MAP_BASE_CLASSES, _MAP_NOVEL_CLASSES, _MAP_PER_CLASS = 8, 8, 30  # the map stays readable with few classes
 
 
@@ -89,6 +91,12 @@ def _maps(on: NetworkRun, method: YourSelf) -> dict[str, Any]:
     }
 
 
+def most_points(benchmark: Benchmark) -> int:
+    """Of a map."""
+    novel = benchmark.way * benchmark.novel_sessions
+    return (min(_MAP_BASE_CLASSES, benchmark.base) + min(_MAP_NOVEL_CLASSES, novel)) * _MAP_PER_CLASS
+
+
 def _spaced(start: int, stop: int, count: int) -> list[int]:
     """Whole numbers from start to below stop, evenly apart."""
     found: list[int] = np.linspace(start, stop - 1, min(count, stop - start)).round().astype(int).tolist()
@@ -104,7 +112,7 @@ def tsne_panels(features: Mapping[str, np.ndarray], seed: int) -> list[dict[str,
     panels = []
     previous: np.ndarray | None = None
     for label, array in features.items():
-        points = _embed(_unit(label, array), seed)
+        points = embedded(_unit(label, array), seed)
         if previous is not None and len(previous) == len(points):
             points = _turned(points, previous)
         previous = points
@@ -122,7 +130,8 @@ def _unit(label: str, array: np.ndarray) -> np.ndarray:
     return values / np.maximum(np.linalg.norm(values, axis=1, keepdims=True), 1e-12)
 
 
-def _embed(values: np.ndarray, seed: int) -> np.ndarray:
+def embedded(values: np.ndarray, seed: int, steps: int = MAP_STEPS) -> np.ndarray:
+    """By t-SNE; two coordinates per row."""
     # Here, not above: scikit-learn takes a second to load.
     from sklearn.manifold import TSNE
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # comes with scikit-learn
@@ -131,6 +140,7 @@ def _embed(values: np.ndarray, seed: int) -> np.ndarray:
         perplexity=min(30.0, (len(values) - 1) / 3),
         init="random" if values.shape[1] < 2 else "pca",
         random_state=seed,
+        max_iter=steps,
         n_jobs=1,
     )
     # One thread: sums over several come out in a different order, hence different in the last digits.
