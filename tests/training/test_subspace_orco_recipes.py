@@ -132,6 +132,16 @@ def test_orco_has_the_authors_sessions() -> None:
     assert options["augment"] == configs.to_dict(config.second.augment)  # of the same images
 
 
+def test_on_glyphs_orco_aligns_the_network_of_the_recipe() -> None:
+    """Its first stage is the recipe's training, so a stored network of that is taken for it."""
+    config = recipe("glyphs_orco")
+    assert (config.train, config.backbone) == (recipe("glyphs").train, recipe("glyphs").backbone)
+    assert config.second is not None
+    assert config.second.objective == "orco_alignment"
+    assert config.second.augment == config.train.augment
+    assert make("orco", config.options["orco"]).options()["augment"] == configs.to_dict(config.second.augment)
+
+
 def lars_by_hand(weight: Tensor, gradients: list[Tensor], rate: float, decay: float, adapted: bool) -> Tensor:
     """Number by number, as You et al. (2017) with LARC's clipping: a step is cut to 0.02 of the weight's length."""
     values = [float(v) for v in weight.flatten()]
