@@ -143,7 +143,8 @@ class TrainConfig(Checked):
 
     prefix: ClassVar[str] = "train."
     epochs: Annotated[Whole, Bounds(high=1_000_000)] = 40  # 0: the network as it starts, such as a pretrained one
-    epoch_steps: Annotated[Whole, Bounds(high=1_000_000)] = 0  # updates in an epoch; 0: as many whole batches as the images fill
+    # updates in an epoch; 0: as many whole batches as the images fill
+    epoch_steps: Annotated[Whole, Bounds(high=1_000_000)] = 0
     batch_size: Annotated[int, Bounds(low=2)] = 128  # over all devices together
     # lars: sgd that turns every matrix by a share of its length, at most; vectors as sgd does, without decay
     optimizer: Literal["adamw", "sgd", "lars"] = "adamw"
@@ -197,7 +198,8 @@ class Config(Checked):
     devices: Count = 1
     strategy: str = "auto"
     precision: Precision = "auto"  # auto: bf16-mixed on a GPU, 32-true on a CPU
-    threads: Annotated[Whole, Bounds(high=1024)] = 0  # of a CPU; 0: one for a small network (`hardware.SMALL`), else as many as the machine gives
+    # of a CPU; 0: one for a small network (`hardware.SMALL`), else as many as the machine gives
+    threads: Annotated[Whole, Bounds(high=1024)] = 0
     # The same bits however many threads the machine would take: one thread, and no kernel that may round otherwise.
     deterministic: bool = False
     # Where numbers are sent besides OUT/log: an extra of the same name each
