@@ -132,6 +132,14 @@ def test_a_refused_project_leaves_no_folder(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["no.zip"]
 
 
+def test_a_file_is_no_project(tmp_path: Path) -> None:
+    """It was said to belong to somebody else."""
+    (tmp_path / "cat.jpg").write_bytes(b"a picture")
+    done = fscil("predict", tmp_path / "cat.jpg", tmp_path / "cat.jpg")
+    assert done.returncode == 2
+    assert done.stderr.strip() == f"fscil: {tmp_path / 'cat.jpg'} is a file; give the folder of a project."
+
+
 def test_a_mistyped_recipe_gets_a_short_answer() -> None:
     done = fscil("run", "digit")
     assert "did you mean 'digits'" in done.stderr

@@ -40,9 +40,7 @@ def test_it_counts_what_a_report_needs() -> None:
     found = estimated("train.epochs=1", loading=7.0)
     assert found.maps > 0
     assert found.loading >= 7
-    assert found.seconds == pytest.approx(
-        found.loading + found.training + found.features + found.methods + found.maps
-    )
+    assert found.seconds == pytest.approx(found.loading + found.training + found.features + found.methods + found.maps)
     without = estimated("train.epochs=1", "methods=['prototypes']")
     assert without.maps == 0
 

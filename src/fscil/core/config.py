@@ -74,7 +74,8 @@ class BackboneConfig(Checked):
     kind: Literal["vit", "resnet12", "resnet18", "resnet20", "timm", "joined"] = "vit"
     name: str = ""  # of timm, such as resnet18 or vit_small_patch16_224
     pretrained: bool = False  # load timm's weights, or those of an installed package (tf_efficientnet_lite0)
-    image_size: Count = 32
+    # What is beyond a highest value, here and below, is a slip of the keyboard that would run until memory is out.
+    image_size: Annotated[Count, Bounds(high=4096)] = 32
     # Outside training, images are enlarged by this factor and their middle is taken: random resized crops make things
     # look larger in training than they are.
     test_zoom: Annotated[float, Bounds(low=1)] = 1.0
@@ -87,8 +88,8 @@ class BackboneConfig(Checked):
     start: Literal["normal", "torch"] = "normal"
     signed: bool = False  # resnet18, resnet20: features are those before the last ReLU, and may be negative
     patch_size: Count = 8
-    embed_dim: Count = 64
-    depth: Count = 8
+    embed_dim: Annotated[Count, Bounds(high=65_536)] = 64
+    depth: Annotated[Count, Bounds(high=1000)] = 8
     num_heads: Count = 4
     mlp_ratio: Positive = 4.0
     # conv: a depthwise 3x3 convolution over the grid of tokens inside every MLP.
@@ -141,8 +142,9 @@ class TrainConfig(Checked):
     """Base training."""
 
     prefix: ClassVar[str] = "train."
-    epochs: Whole = 40  # 0: the network as it starts, such as a pretrained one
-    epoch_steps: Whole = 0  # updates in an epoch; 0: as many whole batches as the images fill
+    epochs: Annotated[Whole, Bounds(high=1_000_000)] = 40  # 0: the network as it starts, such as a pretrained one
+    # updates in an epoch; 0: as many whole batches as the images fill
+    epoch_steps: Annotated[Whole, Bounds(high=1_000_000)] = 0
     batch_size: Annotated[int, Bounds(low=2)] = 128  # over all devices together
     # lars: sgd that turns every matrix by a share of its length, at most; vectors as sgd does, without decay
     optimizer: Literal["adamw", "sgd", "lars"] = "adamw"
@@ -190,13 +192,14 @@ class Config(Checked):
 
     recipe: Annotated[str, FileName()] = "glyphs"  # also names the folder of its runs
     seed: Annotated[int, Bounds(low=0, high=2**32 - 1)] = 0  # base training and the methods' own randomness
-    draws: Count = 3  # shot draws, with seeds 0, 1, ...
+    draws: Annotated[Count, Bounds(high=10_000)] = 3  # shot draws, with seeds 0, 1, ...
     methods: Annotated[tuple[str, ...], Items(least=1, unique=True)] = ("prototypes", "yourself")
     accelerator: Literal["auto", "cpu", "cuda", "gpu", "mps"] = "auto"
     devices: Count = 1
     strategy: str = "auto"
     precision: Precision = "auto"  # auto: bf16-mixed on a GPU, 32-true on a CPU
-    threads: Whole = 0  # of a CPU; 0: one for a small network (`hardware.SMALL`), else as many as the machine gives
+    # of a CPU; 0: one for a small network (`hardware.SMALL`), else as many as the machine gives
+    threads: Annotated[Whole, Bounds(high=1024)] = 0
     # The same bits however many threads the machine would take: one thread, and no kernel that may round otherwise.
     deterministic: bool = False
     # Where numbers are sent besides OUT/log: an extra of the same name each

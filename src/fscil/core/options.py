@@ -145,8 +145,9 @@ def _fit(kind: Any, value: Any, where: str) -> Any:
         return build(kind, value, f"{where}.")  # type: ignore[arg-type]
     limits = [rule for rule in rules if not isinstance(rule, Hint)]
     fitted = _converted(kind, value, where)
-    if fitted is None or not all(limit.allows(fitted) for limit in limits):
-        wanted = " ".join([_wanted(kind, value), *map(str, limits)])
+    broken = limits[:1] if fitted is None else [limit for limit in limits if not limit.allows(fitted)]
+    if fitted is None or broken:
+        wanted = " ".join([_wanted(kind, value), *map(str, broken)])
         close = did_you_mean(str(value), _words(kind))
         hints = [f" {rule.text}" for rule in rules if isinstance(rule, Hint)]
         raise InputError(f"{where} must be {wanted}; got {value!r:.100}{f' ({close})' * bool(close)}.{''.join(hints)}")

@@ -40,6 +40,8 @@ class Store:
         self.path, self.readonly = path, readonly
         self._reading, self._writing = threading.RLock(), threading.RLock()
         database = self._database = path / FILE
+        if os.path.isfile(path):  # which nobody may enter
+            raise InputError(f"{path} is a file; give the folder of a project.")
         for place, right in ((path, os.X_OK), (database, os.R_OK)):
             if os.path.exists(place) and not os.access(place, right):
                 raise InputError(f"You have no right to read {place}; ask its owner for it.")
