@@ -1,10 +1,10 @@
-"""How OrCo's base training on glyphs was chosen, without the test set and without novel classes.
+"""How OrCo's base training on glyphs is chosen, without the test set and without novel classes.
 
     python benchmarks/tune_orco.py [TRIAL ...]
 
 The split of `tune_glyphs.py`: training images of 40 base characters in sans-serif and mono fonts; asked are the serif
 ones, by the nearest class mean. Every trial is written to results/glyphs/orco_base_training.json, which holds the rule
-too: it stood there before the first trial. docs/methods/orco.md has the outcome.
+too: it was written before the first trial. docs/methods/orco.md says what is known so far.
 """
 
 from __future__ import annotations
