@@ -40,7 +40,7 @@ def test_a_finished_run_does_nothing_again(finished: Run, monkeypatch: pytest.Mo
     def never(*arguments: Any, **named: Any) -> None:
         raise AssertionError("done again")
 
-    for module, name in ((runner, "run_method"), (runner, "train_base"), (layers, "run_method"), (layers, "_embed")):
+    for module, name in ((runner, "run_method"), (runner, "train_base"), (layers, "run_method"), (layers, "embedded")):
         monkeypatch.setattr(module, name, never)
     again = Run.open(CONFIG, finished.out, resume=True)
     assert [path.stat().st_size > 0 for path in again.all()] == [True] * 4

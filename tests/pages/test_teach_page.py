@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -66,3 +67,19 @@ def test_every_stored_set_is_on_the_page() -> None:
     for name in stored:
         document = json.loads((results / "teach" / f"{name}.json").read_text(encoding="utf-8"))
         assert all(set(WAYS) < set(cell["accuracy"]) for cell in document["cells"])
+
+
+def test_the_readme_counts_what_the_page_counts() -> None:
+    root = Path(__file__).parents[2]
+    counts = re.search(
+        r"Of (\d+) comparisons .* clearly ahead in (\d+) and clearly behind in (\d+): (.*)",
+        teach_page.blocks(root / "results")["heads-behind"](),
+    )
+    assert counts is not None
+    every, ahead, worse, where = counts.groups()
+    most = max(float(points) for points in re.findall(r" by ([\d.]+) ±", where))
+    readme = " ".join((root / "README.md").read_text(encoding="utf-8").split())
+    assert (
+        f"clearly ahead in {ahead} of {every} comparisons and clearly behind in {worse}, by up to {most} points"
+        in readme
+    )
