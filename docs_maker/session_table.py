@@ -57,9 +57,7 @@ def shared_network_tables(groups: Sequence[Group]) -> list[Table]:
         own = [group for group, its in zip(groups, networks, strict=True) if its == network]
         recipe = own[0].first.recipe
         members = sorted(own, key=_by_gacc)
-        lines = [
-            _measured(group, group.name.replace(f", {recipe}", "") + _kind(group.first.method)) for group in members
-        ]
+        lines = [_measured(group, group.name.replace(f", {recipe}", "")) for group in members]
         title = f"One network for all: that of {recipe}"
         tables.append(table(title, _header(len(members[0].first.matrix.classes)), lines))
     return tables
