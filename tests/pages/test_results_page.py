@@ -353,3 +353,9 @@ def test_the_choices_that_must_be_marked_are_in_the_file_and_marked_in_the_docs(
         for group in measured_there.groups:
             if group.first.dataset == "glyphs":
                 assert "⁶" in marks(group)
+
+
+def test_a_reference_is_called_so_once() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "results.md").read_text(encoding="utf-8")
+    assert "Ridge regression (reference)" in page
+    assert not re.search(r"(\((?:reference|reconstruction)\)) \1", page)
